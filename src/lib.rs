@@ -1,0 +1,7 @@
+//! `orchestrate` qualifies LLM serving workloads from declarative plans.
+//!
+//! A plan (YAML) becomes a DAG of nodes; nodes run real programs and leave
+//! evidence; pure rules turn evidence into statuses; reporters print them.
+//! Data flows one way: a module uses only modules listed below it.
+
+pub mod value;
