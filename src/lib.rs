@@ -2,6 +2,9 @@
 //!
 //! A plan (YAML) becomes a DAG of nodes; nodes run real programs and leave
 //! evidence; pure rules turn evidence into statuses; reporters print them.
-//! Data flows one way: a module uses only modules listed below it.
+//! Data flows one way: a module uses only modules listed below it. The one
+//! exception is `plan`, which reads the settings types of `node`, because the
+//! same types give parsing and the JSON Schemas.
 
+pub mod event;
 pub mod value;

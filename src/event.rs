@@ -1,0 +1,124 @@
+//! What happened, once, for every reporter.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What became of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It ran and produced everything it declares.
+    Succeeded,
+    /// An earlier result under the same key was taken.
+    Reused,
+    /// It ran and did not hold.
+    Failed,
+    /// What it was given is wrong.
+    Invalid,
+    /// The engine cannot do what it asks for.
+    Unsupported,
+    /// A node it needs did not succeed.
+    Blocked,
+    /// The user left it out.
+    Skipped,
+    /// The user stopped it.
+    Cancelled,
+    /// A requirement of its target is missing.
+    NotRun,
+}
+
+impl Outcome {
+    /// The word printed for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Reused => "reused",
+            Self::Failed => "failed",
+            Self::Invalid => "invalid",
+            Self::Unsupported => "unsupported",
+            Self::Blocked => "blocked",
+            Self::Skipped => "skipped",
+            Self::Cancelled => "cancelled",
+            Self::NotRun => "not-run",
+        }
+    }
+
+    /// Whether what the node produces is there; nothing else counts as passed.
+    #[must_use]
+    pub fn passed(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Reused)
+    }
+}
+
+/// Something a reporter may show.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A run begins.
+    RunStarted {
+        /// Its id.
+        run: String,
+        /// The plan's name.
+        plan: String,
+        /// How many node instances it has.
+        nodes: usize,
+    },
+    /// A node begins to work.
+    NodeStarted {
+        /// Instance name.
+        node: String,
+        /// Its kind.
+        kind: &'static str,
+    },
+    /// What a node is doing now.
+    NodeProgress {
+        /// Instance name.
+        node: String,
+        /// A short phrase.
+        doing: String,
+    },
+    /// A node ended.
+    NodeFinished {
+        /// Instance name.
+        node: String,
+        /// What became of it.
+        outcome: Outcome,
+        /// Why, where it is not plain success.
+        reason: Option<String>,
+        /// How long it took.
+        took: Duration,
+        /// The end of its log, where that helps.
+        log_tail: Option<String>,
+    },
+    /// A subject changed its rung.
+    StatusChanged {
+        /// Name of the subject.
+        subject: String,
+        /// Rung before.
+        from: Option<String>,
+        /// Rung after.
+        to: String,
+        /// Why.
+        reason: String,
+    },
+    /// Every node of a subject passed, and it still lacks the top of the ladder.
+    FellShort {
+        /// Name of the subject.
+        subject: String,
+        /// Rung it holds.
+        status: String,
+        /// What the next rung lacks.
+        missing: Vec<String>,
+    },
+    /// The run ended.
+    RunFinished {
+        /// Its exit code.
+        exit_code: u8,
+        /// How long it took.
+        took: Duration,
+        /// Where the reports are.
+        reports: Vec<String>,
+    },
+}
