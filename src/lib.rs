@@ -6,6 +6,10 @@
 //! exception is `plan`, which reads the settings types of `node`, because the
 //! same types give parsing and the JSON Schemas.
 
+pub mod state;
+
+pub mod store;
+
 pub mod http;
 pub mod jsonl;
 pub mod metrics;
