@@ -9,6 +9,8 @@
 pub mod corpus;
 pub mod gguf;
 
+pub mod evidence;
+
 pub mod state;
 
 pub mod store;

@@ -1,0 +1,52 @@
+//! How a server proved to be ours, what it reported, and how it ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bundle::Setting;
+use crate::value::Digest;
+
+/// A server that was started for this run and proved to be ours.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Service {
+    /// Version of this document.
+    pub schema_version: u32,
+    /// The engine's adapter.
+    pub engine: String,
+    /// The bundle it serves.
+    pub bundle: Digest,
+    /// Model name it was asked to serve under.
+    pub model_name: String,
+    /// The command as launched; places are replaced by their names.
+    pub command: Vec<String>,
+    /// Milliseconds from launch to the first ready answer.
+    pub ready_after_ms: u64,
+    /// Every proof, in the order it was made.
+    pub proofs: Vec<Proof>,
+    /// The identified request that showed it answers.
+    pub probe: ProbeRequest,
+    /// Settings asked for beside what the engine reports.
+    pub settings: Vec<Setting>,
+    /// What the engine says of itself, as received, without private paths.
+    pub reported: serde_json::Value,
+}
+
+/// One thing that shows a server is the one we started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Proof {
+    /// What was shown, such as `socket_is_ours`.
+    pub what: String,
+    /// By which observation.
+    pub shown_by: String,
+}
+
+/// One identified request and its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeRequest {
+    /// The `X-Request-ID` that was sent.
+    pub request_id: String,
+    /// HTTP status.
+    pub status: u16,
+    /// Characters of text in the answer.
+    pub answer_characters: usize,
+}
