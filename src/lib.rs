@@ -6,6 +6,9 @@
 //! exception is `plan`, which reads the settings types of `node`, because the
 //! same types give parsing and the JSON Schemas.
 
+pub mod aiperf;
+pub mod engine;
+
 pub mod corpus;
 pub mod gguf;
 
