@@ -18,6 +18,7 @@ pub mod state;
 
 pub mod store;
 
+pub mod host;
 pub mod http;
 pub mod jsonl;
 pub mod metrics;
