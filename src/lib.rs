@@ -6,6 +6,11 @@
 //! exception is `plan`, which reads the settings types of `node`, because the
 //! same types give parsing and the JSON Schemas.
 
+pub mod dag;
+pub mod plan;
+
+pub mod node;
+
 pub mod matrix;
 
 pub mod aiperf;

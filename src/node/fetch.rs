@@ -1,0 +1,43 @@
+//! Gets a file and checks its digest.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::source::{Source, acquire, key_of};
+use super::{Artifact, Class, Context, Failure, Node, Produced};
+use crate::evidence::fetched::Fetched;
+
+/// Gets a file and checks its digest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    /// Where it can come from; the first source that answers is taken.
+    pub sources: Vec<Source>,
+}
+
+impl Node for Fetch {
+    const KIND: &'static str = "fetch";
+    const VERSION: u32 = 1;
+    const CLASS: Class = Class::Content;
+    const OUTPUTS: &'static [&'static str] = &["file"];
+    type Evidence = Fetched;
+
+    fn key_settings(&self, context: &Context) -> Result<Value, Failure> {
+        Ok(key_of(&self.sources, context))
+    }
+
+    async fn execute(&self, context: &Context) -> Result<Produced, Failure> {
+        let acquired = acquire(&self.sources, context).await?;
+        let digest = context.store().put_file(&acquired.path)?;
+        let evidence = Fetched {
+            schema_version: 1,
+            name: acquired.file_name.clone(),
+            source: acquired.source,
+            sha256: acquired.sha256,
+            bytes: acquired.bytes,
+            passed_over: acquired.passed_over,
+        };
+        Produced::new(&evidence, [("file", Artifact::File { name: acquired.file_name, digest })])
+    }
+}

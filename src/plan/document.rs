@@ -1,0 +1,202 @@
+//! The shape of plan and target files: the types behind the JSON Schemas.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+
+use crate::evidence::mode::Mode;
+use crate::host::Requirement;
+use crate::node;
+use crate::value::{Duration, Input};
+
+/// The newest version of the plan language that this program reads.
+pub const LANGUAGE: u32 = 1;
+
+/// A plan: one stage.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanDocument {
+    /// Version of the plan language, now 1.
+    pub orchestrate: u32,
+    /// Short name; it appears in subjects, reports and file names.
+    pub name: String,
+    /// What the plan is for, for the head of its reports.
+    #[serde(default)]
+    pub description: String,
+    /// Values that `${params.NAME}` stands for.
+    #[serde(default)]
+    pub params: IndexMap<String, ParamDocument>,
+    /// Target files, relative to this one; the plan sweeps over them.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    /// The nodes by name. A node that refers to a node of the targets, or to
+    /// `${target.…}`, becomes one instance per target.
+    pub nodes: IndexMap<String, NodeDocument>,
+    /// What is qualified, by name: the nodes that each subject stands on.
+    #[serde(default)]
+    pub subjects: IndexMap<String, SubjectDocument>,
+}
+
+/// A target: what is served, and how.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TargetDocument {
+    /// Version of the plan language, now 1.
+    pub orchestrate: u32,
+    /// Short name; it appears in instance names.
+    pub target: String,
+    /// What the target is.
+    #[serde(default)]
+    pub description: String,
+    /// Facts for the matrix and for `${target.NAME}`, such as model and family.
+    #[serde(default)]
+    pub about: BTreeMap<String, String>,
+    /// What the machine must have; where it is missing, the target's nodes
+    /// are not run and its subjects stay planned.
+    #[serde(default)]
+    pub requires: Vec<Requirement>,
+    /// Values that `${params.NAME}` stands for inside this file.
+    #[serde(default)]
+    pub params: IndexMap<String, ParamDocument>,
+    /// The nodes by name.
+    pub nodes: IndexMap<String, NodeDocument>,
+}
+
+/// The nodes that a subject stands on.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubjectDocument {
+    /// Runtime mode, stated in every report.
+    pub mode: Mode,
+    /// Share of measured requests that may fail, from 0 to 1.
+    #[serde(default)]
+    pub error_limit: f64,
+    /// The machine it runs on.
+    pub host: Input,
+    /// The client that drives it.
+    pub client: Input,
+    /// The pinned corpus.
+    pub corpus: Input,
+    /// What is served.
+    pub bundle: Input,
+    /// The family's own checks.
+    pub validation: Input,
+    /// The server.
+    pub server: Input,
+    /// The warmup.
+    pub warmup: Input,
+    /// The AIPerf run.
+    pub load: Input,
+    /// The correlation of that run.
+    pub correlation: Input,
+    /// The capability audit.
+    pub audit: Input,
+}
+
+impl SubjectDocument {
+    /// The nodes by role, in the order they are shown.
+    #[must_use]
+    pub fn roles(&self) -> [(&'static str, &Input); 10] {
+        [
+            ("host", &self.host),
+            ("client", &self.client),
+            ("corpus", &self.corpus),
+            ("bundle", &self.bundle),
+            ("validation", &self.validation),
+            ("server", &self.server),
+            ("warmup", &self.warmup),
+            ("load", &self.load),
+            ("correlation", &self.correlation),
+            ("audit", &self.audit),
+        ]
+    }
+}
+
+/// The settings every node has, beside its kind.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommonSettings {
+    /// Nodes that must succeed before this one although no data flows.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// How long the node may take in all.
+    #[serde(default)]
+    pub timeout: Option<Duration>,
+}
+
+/// A parameter: a plain default, or a declaration.
+#[derive(Debug, Clone)]
+pub struct ParamDocument;
+
+/// A node: its kind as a key with the kind's settings, beside the settings
+/// every node has.
+#[derive(Debug, Clone)]
+pub struct NodeDocument;
+
+macro_rules! read_after_resolution {
+    ($($type:ident),*) => {
+        $(impl<'de> Deserialize<'de> for $type {
+            /// Accepts anything: it is read once its references are resolved.
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                IgnoredAny::deserialize(deserializer).map(|_| Self)
+            }
+        })*
+    };
+}
+
+read_after_resolution!(ParamDocument, NodeDocument);
+
+impl JsonSchema for ParamDocument {
+    fn schema_name() -> Cow<'static, str> {
+        "Parameter".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let scalar = json!(["string", "number", "boolean"]);
+        json_schema!({
+            "description": "a default value, or a declaration with default, description and choices",
+            "anyOf": [
+                {"type": scalar},
+                {
+                    "type": "object",
+                    "properties": {
+                        "default": {"type": scalar, "description": "the value, which also gives the type"},
+                        "description": {"type": "string", "description": "what it is for"},
+                        "choices": {"type": "array", "items": {"type": scalar}, "description": "the values allowed"},
+                    },
+                    "required": ["default"],
+                    "additionalProperties": false,
+                }
+            ]
+        })
+    }
+}
+
+impl JsonSchema for NodeDocument {
+    fn schema_name() -> Cow<'static, str> {
+        "Node".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let common = CommonSettings::json_schema(generator).to_value();
+        let mut properties: Map<String, Value> =
+            common["properties"].as_object().cloned().unwrap_or_default();
+        let mut one_kind = Vec::new();
+        for (kind, schema) in node::settings_schemas(generator) {
+            one_kind.push(json!({"required": [kind]}));
+            properties.insert(kind.to_owned(), schema.to_value());
+        }
+        json_schema!({
+            "type": "object",
+            "description": "one kind with its settings, beside the settings every node has",
+            "properties": properties,
+            "additionalProperties": false,
+            "oneOf": one_kind,
+        })
+    }
+}

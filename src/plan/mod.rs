@@ -1,0 +1,95 @@
+//! From YAML files to a [`Plan`]: parse, resolve, expand, check.
+//!
+//! This room knows the settings types of nodes and nothing of running them.
+
+pub mod diagnostic;
+pub mod document;
+mod expand;
+mod load;
+mod params;
+pub mod schema;
+mod scope;
+mod site;
+pub mod tree;
+pub mod typed;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+pub use diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile};
+pub use load::{Given, load};
+pub use site::Site;
+
+use crate::evidence::mode::Mode;
+use crate::host::Requirement;
+use crate::node::Kind;
+use crate::value::Duration;
+use tree::Position;
+
+/// A loaded plan: every reference resolved but those to what nodes produce,
+/// every sweep expanded, every setting typed.
+#[derive(Debug)]
+pub struct Plan {
+    /// Short name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The file it was read from.
+    pub path: PathBuf,
+    /// The targets in the order of the plan.
+    pub targets: Vec<Target>,
+    /// Node instances by name.
+    pub nodes: IndexMap<String, PlannedNode>,
+    /// What is qualified, one for each target where it depends on one.
+    pub subjects: Vec<Subject>,
+}
+
+/// One target of a plan.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Short name.
+    pub name: String,
+    /// Facts for the matrix.
+    pub about: BTreeMap<String, String>,
+    /// What the machine must have.
+    pub requires: Vec<Requirement>,
+}
+
+/// One node instance.
+#[derive(Debug, Clone)]
+pub struct PlannedNode {
+    /// Instance name, such as `load[target=trtmc]`.
+    pub name: String,
+    /// Kind and settings.
+    pub kind: Arc<Kind>,
+    /// Instances that must succeed before it although no data flows.
+    pub needs: Vec<String>,
+    /// How long it may take in all.
+    pub timeout: Option<Duration>,
+    /// The target it belongs to.
+    pub target: Option<String>,
+    /// The file it is written in.
+    pub file: Arc<SourceFile>,
+    /// Where in that file.
+    pub at: Position,
+}
+
+/// One thing that is qualified.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// Name: plan, target and the subject's own name, joined by `/`.
+    pub name: String,
+    /// The target that serves it; empty where there is none.
+    pub target: String,
+    /// Runtime mode.
+    pub mode: Mode,
+    /// Share of measured requests that may fail, from 0 to 1.
+    pub error_limit: f64,
+    /// Facts of the target.
+    pub about: BTreeMap<String, String>,
+    /// Node instances by role.
+    pub roles: Vec<(String, String)>,
+}
