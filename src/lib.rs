@@ -6,6 +6,8 @@
 //! exception is `plan`, which reads the settings types of `node`, because the
 //! same types give parsing and the JSON Schemas.
 
+pub mod run;
+
 pub mod dag;
 pub mod plan;
 

@@ -1,0 +1,90 @@
+//! Does the work of one node: its services first, then itself.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::key::Key;
+use super::services::{Slot, explain};
+use crate::node::{Context, Failure, Kind, LiveService, Produced};
+use crate::value::Digest;
+
+/// What a task brings back.
+pub(super) struct Finished {
+    pub name: String,
+    pub started_at: Timestamp,
+    pub took: Duration,
+    pub key: Key,
+    pub services: BTreeMap<String, Digest>,
+    pub result: Result<Produced, Failure>,
+    pub work: PathBuf,
+}
+
+/// A service that a node refers to.
+pub(super) struct NeededService {
+    pub name: String,
+    pub kind: Arc<Kind>,
+    pub slot: Arc<Slot>,
+    pub context: Context,
+}
+
+/// Starts the services a node needs and does its work.
+pub(super) async fn execute(
+    kind: Arc<Kind>,
+    mut context: Context,
+    key: Key,
+    needed: Vec<NeededService>,
+    timeout: Option<Duration>,
+    started_at: Timestamp,
+) -> Finished {
+    let started = Instant::now();
+    let result = match start_services(&needed).await {
+        Err(failure) => Err(failure),
+        Ok(live) => {
+            context.services = live;
+            match within(timeout, kind.execute(&context)).await {
+                Err(failure) => Err(explain(failure, &context.services).await),
+                done => done,
+            }
+        }
+    };
+    let services = context.services.iter().map(|(name, live)| (name.clone(), live.evidence_digest));
+    Finished {
+        name: context.node.clone(),
+        started_at,
+        took: started.elapsed(),
+        key,
+        services: services.collect(),
+        result,
+        work: context.work.clone(),
+    }
+}
+
+async fn start_services(needed: &[NeededService]) -> Result<BTreeMap<String, Arc<LiveService>>, Failure> {
+    let mut live = BTreeMap::new();
+    for service in needed {
+        let started = service.slot.ensure(&service.kind, &service.context).await;
+        let started = started.map_err(|failure| Failure {
+            message: format!("{} could not be used: {}", service.name, failure.message),
+            ..failure
+        })?;
+        live.insert(service.name.clone(), started);
+    }
+    Ok(live)
+}
+
+async fn within<T>(
+    timeout: Option<Duration>,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let Some(limit) = timeout else { return work.await };
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        Err(Failure::failed(format!(
+            "it took longer than its timeout of {} s; raise `timeout` in the plan if that is too short",
+            limit.as_secs()
+        )))
+    })
+}

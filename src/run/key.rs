@@ -1,0 +1,83 @@
+//! The key of a node: what its result depends on, and nothing else.
+
+use serde_json::{Map, Value, json};
+
+use crate::dag::{Dag, Edge};
+use crate::node::{Class, Context, Failure, InputRecord, Kind, SubjectInputs};
+use crate::value::Digest;
+
+/// A key and the document it is the digest of.
+#[derive(Debug, Clone)]
+pub(super) struct Key {
+    pub digest: Digest,
+    pub document: Value,
+}
+
+/// The key of a node whose inputs are there. `context` holds their records;
+/// a service among them counts by its own key.
+pub(super) fn key(kind: &Kind, name: &str, dag: &Dag, context: &Context) -> Result<Key, Failure> {
+    let mut document = kind.key_document(context)?;
+    let mut inputs = Map::new();
+    for (dependency, edge) in dag.dependencies(name) {
+        let Some(record) = context.inputs.get(dependency) else { continue };
+        match (edge, record.settings.class()) {
+            (Edge::Data, _) => {
+                inputs.insert(dependency.to_owned(), json!(identity(record)));
+            }
+            // How a server was primed is part of a measurement; which of several
+            // equal primings it was is recorded with the result.
+            (Edge::Order, Class::Priming) => {
+                inputs.insert(dependency.to_owned(), json!(record.key));
+            }
+            (Edge::Order | Edge::Any, _) => {}
+        }
+    }
+    document["inputs"] = Value::Object(inputs);
+    if matches!(kind.class(), Class::Measurement | Class::Priming) {
+        document["machine"] = json!(context.world.host.fingerprint);
+    }
+    if kind.reads_subjects() {
+        document["subjects"] =
+            context.subjects.iter().map(|subject| self::subject(subject, context)).collect();
+    }
+    Ok(Key { digest: Digest::of_json(&document), document })
+}
+
+/// What a node left, by content: rebuilt but identical is the same, so where
+/// a file came from does not count once its content is there. Nodes without
+/// outputs and measurements leave their evidence. A service leaves its own
+/// key, as its only output.
+fn identity(record: &InputRecord) -> Digest {
+    let by_outputs = match record.settings.class() {
+        Class::Content => !record.outputs.is_empty(),
+        Class::Service => true,
+        Class::Measurement | Class::Priming => false,
+    };
+    let evidence = record.evidence.filter(|_| !by_outputs);
+    Digest::of_json(&json!({"outputs": record.outputs, "evidence": evidence}))
+}
+
+/// Everything the matrix shows of a subject: what its nodes left, where it
+/// stands by it, and why not higher.
+fn subject(subject: &SubjectInputs, context: &Context) -> Value {
+    let standing = subject.read(context.store()).standing;
+    let roles: Map<String, Value> = subject
+        .roles
+        .iter()
+        .map(|(role, (_, record))| {
+            let passed = record.outcome.passed();
+            let left = json!([passed, record.evidence, if passed { None } else { record.reason.clone() }]);
+            (role.clone(), left)
+        })
+        .collect();
+    json!({
+        "name": subject.name,
+        "target": subject.target,
+        "mode": subject.mode,
+        "about": subject.about,
+        "unmet": subject.unmet,
+        "status": standing.status,
+        "missing": standing.missing,
+        "roles": roles,
+    })
+}

@@ -1,0 +1,136 @@
+//! Runs a plan: decides what must run, starts it when it can, and records
+//! what became of it.
+//!
+//! This room knows nothing of YAML and nothing of how events are shown.
+
+mod execution;
+mod inputs;
+mod key;
+mod outcome;
+mod publish;
+mod record;
+mod recovery;
+mod scheduler;
+mod services;
+mod standing;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::dag::Dag;
+use crate::event::Event;
+use crate::host::Requirement;
+use crate::node::World;
+use crate::plan::{Plan, Target};
+use crate::state::{ApplyLock, Holder, State, StateError};
+
+pub use outcome::{NodeResult, RunReport};
+
+/// What the user asks for beside the plan.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The project's state directory, `.orchestrate`.
+    pub state_dir: PathBuf,
+    /// Whether what a failure does not block still runs.
+    pub keep_going: bool,
+    /// Whether measurements are made again although results are there.
+    pub remeasure: bool,
+    /// Targets whose missing requirements are a failure.
+    pub require: Vec<String>,
+    /// How many nodes may run at the same time.
+    pub jobs: usize,
+    /// Values of the site file, for requirements.
+    pub site: std::collections::BTreeMap<String, String>,
+}
+
+/// A run could not begin or could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The project's state cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A directory of the run cannot be made.
+    #[error("the run's directory {} cannot be made: {source}; check space and permissions", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// A directory with a short path for one run, removed with it.
+#[must_use]
+pub fn scratch_dir(run: &str) -> PathBuf {
+    recovery::scratch(run)
+}
+
+/// A name for a run that begins now: sortable, and unique by its process.
+#[must_use]
+pub fn run_id(now: Timestamp, pid: u32) -> String {
+    format!("{}-{pid}", now.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ"))
+}
+
+/// Runs a plan to its end and records everything.
+pub async fn apply(
+    plan: &Plan,
+    dag: &Dag,
+    options: &Options,
+    world: Arc<World>,
+) -> Result<RunReport, RunError> {
+    let started = Instant::now();
+    let now = timestamp(Timestamp::now());
+    let holder = Holder { pid: std::process::id(), since: now.clone() };
+    let _lock = ApplyLock::acquire(&options.state_dir, &holder)?;
+    let state = State::open(&options.state_dir)?;
+    recovery::recover(&state, &options.state_dir)?;
+    state.begin_run(&world.run, &plan.name, &now)?;
+    (world.events)(Event::RunStarted {
+        run: world.run.clone(),
+        plan: plan.name.clone(),
+        nodes: plan.nodes.len(),
+    });
+    let unmet = unmet(plan, options, &world);
+    let mut scheduler = scheduler::Scheduler::new(plan, dag, options, Arc::clone(&world), &state, unmet);
+    let nodes = scheduler.run().await?;
+    let short = standing::settle(&state, plan, &world, &scheduler.subjects())?;
+    let reports = publish::reports(plan, &nodes, &options.state_dir, &world)?;
+    let required = plan.targets.iter().filter(|target| options.require.contains(&target.name));
+    let exit_code =
+        outcome::exit_code(&nodes, required.map(|target| target.name.as_str()), !short.is_empty());
+    for event in short {
+        (world.events)(event);
+    }
+    state.end_run(&world.run, &timestamp(Timestamp::now()), exit_code)?;
+    // Made only by nodes that need it.
+    let _ = std::fs::remove_dir(&world.scratch);
+    let took = started.elapsed();
+    (world.events)(Event::RunFinished { exit_code, took, reports: reports.clone() });
+    Ok(RunReport { run: world.run.clone(), exit_code, nodes, reports, took })
+}
+
+/// The targets whose requirements do not hold, with the reason.
+fn unmet(plan: &Plan, options: &Options, world: &World) -> std::collections::BTreeMap<String, String> {
+    let reason = |target: &Target| {
+        let check =
+            |requirement: &Requirement| requirement.check(&world.host, &world.variables, &options.site);
+        let reasons: Vec<String> = target.requires.iter().filter_map(check).collect();
+        (!reasons.is_empty())
+            .then(|| (target.name.clone(), format!("target {} needs {}", target.name, reasons.join(", "))))
+    };
+    plan.targets.iter().filter_map(reason).collect()
+}
+
+/// RFC 3339 to the second, as records and people use it.
+fn timestamp(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Milliseconds of a duration, as records hold them.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

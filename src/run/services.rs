@@ -1,0 +1,96 @@
+//! Services: started when the first node needs them, stopped after the last.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use crate::node::{Context, Failure, Kind, LiveService, RunningService};
+
+/// How long a node that failed waits to learn whether its server died.
+const NEWS_OF_DEATH: Duration = Duration::from_millis(500);
+
+/// One service of a run.
+#[derive(Default)]
+pub(super) struct Slot {
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+enum Running {
+    #[default]
+    Not,
+    Yes(RunningService),
+    Failed(Failure),
+    Stopped,
+}
+
+/// All services of a run, by node.
+pub(super) type Slots = BTreeMap<String, Arc<Slot>>;
+
+impl Slot {
+    /// The running server; the first caller starts it, others wait.
+    pub async fn ensure(&self, kind: &Kind, context: &Context) -> Result<Arc<LiveService>, Failure> {
+        let mut running = self.running.lock().await;
+        match &*running {
+            Running::Yes(service) => return Ok(Arc::clone(&service.live)),
+            Running::Failed(failure) => return Err(failure.clone()),
+            Running::Not | Running::Stopped => {}
+        }
+        let Kind::Serve(serve) = kind else {
+            return Err(Failure::failed(format!("{} is not a service", context.node)));
+        };
+        match serve.start(context).await {
+            Ok(service) => {
+                let live = Arc::clone(&service.live);
+                *running = Running::Yes(service);
+                Ok(live)
+            }
+            Err(failure) => {
+                *running = Running::Failed(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Whether the server was started and not stopped.
+    pub async fn is_running(&self) -> bool {
+        matches!(*self.running.lock().await, Running::Yes(_))
+    }
+
+    /// Stops the server if it runs. The answer says how it ended, or nothing
+    /// if it was never started.
+    pub async fn stop(&self) -> Option<Result<(), Failure>> {
+        let mut running = self.running.lock().await;
+        match std::mem::replace(&mut *running, Running::Stopped) {
+            Running::Yes(service) => {
+                // The node that used it has shown the log of a server that died.
+                let died = service.live.died.borrow().clone();
+                let died = died.map(|failure| Failure { log_tail: None, ..failure });
+                let stopped = service.stop().await;
+                Some(died.map_or(stopped, Err))
+            }
+            Running::Failed(failure) => {
+                *running = Running::Failed(failure.clone());
+                Some(Err(Failure { log_tail: None, ..failure }))
+            }
+            Running::Not | Running::Stopped => None,
+        }
+    }
+}
+
+/// The death of a service explains the failure of a node better than what
+/// the node saw of it.
+pub(super) async fn explain(failure: Failure, services: &BTreeMap<String, Arc<LiveService>>) -> Failure {
+    for service in services.values() {
+        let mut died = service.died.clone();
+        let death = tokio::time::timeout(NEWS_OF_DEATH, died.wait_for(Option::is_some)).await;
+        if let Ok(Ok(death)) = death
+            && let Some(death) = death.clone()
+        {
+            return Failure { evidence: failure.evidence, ..death };
+        }
+    }
+    failure
+}

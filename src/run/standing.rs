@@ -1,0 +1,163 @@
+//! Records where each subject stands, as soon as the evidence changes and
+//! again at the end of a run.
+
+use jiff::Timestamp;
+
+use super::{RunError, timestamp};
+use crate::event::Event;
+use crate::evidence::ladder::{Standing, Status};
+use crate::node::{SubjectInputs, World};
+use crate::plan::Plan;
+use crate::state::{EvidenceLink, State, SubjectRow, Transition};
+
+/// Raises the subjects that stand on a node that just ended, if they stand
+/// higher by it. What a run has not come to yet takes nothing away, but other
+/// evidence than a standing rests on takes it away at once.
+pub(super) fn raise(
+    state: &State,
+    plan: &Plan,
+    world: &World,
+    subjects: &[SubjectInputs],
+    ended: &str,
+) -> Result<(), RunError> {
+    let touched = |subject: &&SubjectInputs| subject.roles.values().any(|(node, _)| node == ended);
+    let recorded = state.subjects()?;
+    for subject in subjects.iter().filter(touched) {
+        let standing = subject.read(&world.store).standing;
+        let before = rung(&recorded, &subject.name);
+        if before.is_none_or(|before| standing.status > before) || rests_on_other(&recorded, subject, ended) {
+            record(state, plan, world, subject, &standing, before)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets every subject to where it stands at the end of a run. Returns those
+/// whose nodes all passed and that are not qualified by what they left:
+/// requests that failed must not look like success.
+pub(super) fn settle(
+    state: &State,
+    plan: &Plan,
+    world: &World,
+    subjects: &[SubjectInputs],
+) -> Result<Vec<Event>, RunError> {
+    let recorded = state.subjects()?;
+    let mut short = Vec::new();
+    for subject in subjects {
+        let standing = subject.read(&world.store).standing;
+        record(state, plan, world, subject, &standing, rung(&recorded, &subject.name))?;
+        let passed = subject.roles.values().all(|(_, record)| record.outcome.passed());
+        if passed && standing.status < Status::AiperfQualified {
+            short.push(Event::FellShort {
+                subject: subject.name.clone(),
+                status: standing.status.to_string(),
+                missing: standing.missing,
+            });
+        }
+    }
+    Ok(short)
+}
+
+/// Whether the recorded standing rests on other evidence of this node than
+/// the subject has now: then it no longer holds.
+fn rests_on_other(recorded: &[SubjectRow], subject: &SubjectInputs, node: &str) -> bool {
+    let row = recorded.iter().find(|row| row.subject == subject.name);
+    let link = row.and_then(|row| row.evidence.iter().find(|link| link.node == node));
+    let now = subject.roles.values().find(|(name, _)| name == node).and_then(|(_, record)| record.evidence);
+    link.is_some_and(|link| Some(&link.digest) != now.map(|digest| digest.to_string()).as_ref())
+}
+
+fn rung(recorded: &[SubjectRow], subject: &str) -> Option<Status> {
+    let row = recorded.iter().find(|row| row.subject == subject)?;
+    Status::ALL.into_iter().find(|status| status.word() == row.status)
+}
+
+fn record(
+    state: &State,
+    plan: &Plan,
+    world: &World,
+    subject: &SubjectInputs,
+    standing: &Standing,
+    before: Option<Status>,
+) -> Result<(), RunError> {
+    let now = timestamp(Timestamp::now());
+    let row = SubjectRow {
+        subject: subject.name.clone(),
+        plan: plan.name.clone(),
+        target: subject.target.clone(),
+        mode: subject.mode.to_string(),
+        status: standing.status.to_string(),
+        since: now.clone(),
+        run: world.run.clone(),
+        evidence: links(subject, &standing.held_by),
+        missing: standing.missing.clone(),
+    };
+    let steps = steps(before, standing).into_iter().map(|(from, to, reason)| Transition {
+        subject: subject.name.clone(),
+        from: from.map(|status| status.to_string()),
+        to: to.to_string(),
+        at: now.clone(),
+        run: world.run.clone(),
+        reason,
+    });
+    let steps: Vec<_> = steps.collect();
+    state.set_subject(&row, &steps)?;
+    for Transition { subject, from, to, reason, .. } in steps {
+        (world.events)(Event::StatusChanged { subject, from, to, reason });
+    }
+    Ok(())
+}
+
+/// The changes of rung: up one by one, down in one.
+fn steps(before: Option<Status>, standing: &Standing) -> Vec<(Option<Status>, Status, String)> {
+    let to = standing.status;
+    if before.is_some_and(|before| before > to) {
+        let reason = standing.missing.first().cloned().unwrap_or_default();
+        return vec![(before, to, reason)];
+    }
+    let mut from = before;
+    let mut steps = Vec::new();
+    for rung in
+        Status::ALL.into_iter().filter(|rung| *rung <= to && before.is_none_or(|before| *rung > before))
+    {
+        steps.push((from, rung, rung.holds_when().to_owned()));
+        from = Some(rung);
+    }
+    steps
+}
+
+fn links(subject: &SubjectInputs, roles: &[&str]) -> Vec<EvidenceLink> {
+    roles
+        .iter()
+        .filter_map(|role| {
+            let (node, record) = subject.roles.get(*role)?;
+            Some(EvidenceLink { node: node.clone(), digest: record.evidence?.to_string() })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn climbed(before: Option<Status>, status: Status) -> Vec<(Option<Status>, Status)> {
+        let standing =
+            Standing { status, held_by: Vec::new(), missing: vec!["the bundle changed".to_owned()] };
+        steps(before, &standing).into_iter().map(|(from, to, _)| (from, to)).collect()
+    }
+
+    #[test]
+    fn a_subject_climbs_rung_by_rung_and_falls_at_once() {
+        use Status::{AiperfQualified, FamilyValidated, Implemented, Planned};
+        assert_eq!(
+            climbed(None, FamilyValidated),
+            [(None, Planned), (Some(Planned), Implemented), (Some(Implemented), FamilyValidated)]
+        );
+        assert_eq!(
+            climbed(Some(FamilyValidated), AiperfQualified),
+            [(Some(FamilyValidated), AiperfQualified)]
+        );
+        assert_eq!(climbed(Some(AiperfQualified), Planned), [(Some(AiperfQualified), Planned)]);
+        assert_eq!(climbed(Some(Planned), Planned), []);
+    }
+}
