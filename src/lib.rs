@@ -6,6 +6,10 @@
 //! exception is `plan`, which reads the settings types of `node`, because the
 //! same types give parsing and the JSON Schemas.
 
+pub mod cli;
+
+pub mod report;
+
 pub mod run;
 
 pub mod dag;

@@ -6,5 +6,5 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(orchestrate::process::child::SUBCOMMAND) {
         return orchestrate::process::supervisor::main();
     }
-    ExitCode::SUCCESS
+    ExitCode::from(orchestrate::cli::main())
 }

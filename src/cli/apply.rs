@@ -1,0 +1,105 @@
+//! `orchestrate apply`: run a plan.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::{CommandError, PlanArgs, StateArgs, draws, store_dir, terminal_width};
+use crate::dag::Dag;
+use crate::node::World;
+use crate::run::{self, Options, RunReport};
+use crate::store::Store;
+use crate::{host, process, report};
+
+/// Arguments of `apply`.
+#[derive(Debug, Args)]
+pub(super) struct ApplyArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
+    state: StateArgs,
+    /// Run what a failure does not block.
+    #[arg(long)]
+    keep_going: bool,
+    /// Measure again although results are there.
+    #[arg(long)]
+    remeasure: bool,
+    /// Fail if a requirement of this target is missing. May be repeated.
+    #[arg(long, value_name = "TARGET")]
+    require: Vec<String>,
+    /// How many nodes may run at the same time.
+    #[arg(long, value_name = "N", default_value_t = default_jobs())]
+    jobs: usize,
+}
+
+fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).max(2)
+}
+
+/// Runs the command.
+pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
+    let (plan, site) = args.plan.load()?;
+    if let Some(unknown) = args.require.iter().find(|name| !plan.targets.iter().any(|t| t.name == **name)) {
+        let known: Vec<_> = plan.targets.iter().map(|target| target.name.as_str()).collect();
+        let message = format!("--require {unknown}: the plan's targets are {}", known.join(", "));
+        return Err(CommandError::Usage(message));
+    }
+    let dag = Dag::new(&plan)?;
+    let store = Store::open(&store_dir()?)?;
+    let options = Options {
+        state_dir: args.state.state.clone(),
+        keep_going: args.keep_going,
+        remeasure: args.remeasure,
+        require: args.require.clone(),
+        jobs: args.jobs.max(1),
+        site,
+    };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(
+            |source| CommandError::Io { what: "the async runtime could not start".to_owned(), source },
+        )?;
+    let report: RunReport = runtime.block_on(async {
+        let world = world(store).await?;
+        Ok::<_, CommandError>(run::apply(&plan, &dag, &options, Arc::new(world)).await?)
+    })?;
+    Ok(report.exit_code)
+}
+
+async fn world(store: Store) -> Result<World, CommandError> {
+    let variables = process::base_environment(std::env::vars_os());
+    let host = host::probe(&variables).await;
+    let no_color = std::env::var_os("NO_COLOR").is_some();
+    let reporter = Mutex::new(report::reporter(draws(), no_color, terminal_width()));
+    let run_id = run::run_id(jiff::Timestamp::now(), std::process::id());
+    Ok(World {
+        store,
+        variables,
+        supervisor: process::child::this_executable().to_owned(),
+        host,
+        events: Box::new(move |event| reporter.lock().unwrap_or_else(PoisonError::into_inner).report(&event)),
+        cancelled: cancellation()?,
+        scratch: run::scratch_dir(&run_id),
+        run: run_id,
+    })
+}
+
+/// Turns true at the first interrupt; a second one ends the program at once,
+/// and the supervisors end what it started.
+fn cancellation() -> Result<watch::Receiver<bool>, CommandError> {
+    let (sender, receiver) = watch::channel(false);
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let sender = sender.clone();
+        let mut signals = signal(kind)
+            .map_err(|source| CommandError::Io { what: "signals cannot be watched".to_owned(), source })?;
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                if sender.send_replace(true) {
+                    std::process::exit(130);
+                }
+            }
+        });
+    }
+    Ok(receiver)
+}

@@ -1,0 +1,170 @@
+//! The command line: one short file per command.
+
+mod apply;
+mod schema;
+mod status;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use rustix::termios::tcgetwinsize;
+
+use crate::plan::{self, Diagnostics, Given, Plan, Site};
+use crate::run::RunError;
+use crate::state::StateError;
+use crate::store::StoreError;
+
+/// Everything is done and every gate holds.
+pub const DONE: u8 = 0;
+/// The plan, the site file or the arguments are wrong.
+pub const BAD_PLAN: u8 = 2;
+/// The machine cannot run it.
+pub const ENVIRONMENT: u8 = 3;
+
+/// Qualifies LLM serving workloads from declarative plans, with evidence for
+/// every status.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 a node failed or a gate did not hold, 2 bad plan or arguments, \
+                        3 the environment cannot run it, 130 interrupted."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a plan; what is already there is reused.
+    Apply(apply::ApplyArgs),
+    /// Show where each subject stands, by which evidence, and what is missing.
+    Status(status::StatusArgs),
+    /// Check plans without running anything.
+    Validate(validate::ValidateArgs),
+    /// Write the JSON Schemas, or check that they are up to date.
+    Schema(schema::SchemaArgs),
+}
+
+/// What every command that reads a plan takes.
+#[derive(Debug, Args)]
+struct PlanArgs {
+    /// The plan's file.
+    plan: PathBuf,
+    /// A file with the values of this machine.
+    #[arg(long, value_name = "FILE")]
+    site: Option<PathBuf>,
+    /// Sets a parameter of the plan, or of a target as TARGET.NAME.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+}
+
+/// Where the project keeps its state.
+#[derive(Debug, Args)]
+struct StateArgs {
+    /// The project's state directory.
+    #[arg(long, value_name = "DIR", default_value = ".orchestrate")]
+    state: PathBuf,
+}
+
+/// A command could not do its work.
+#[derive(Debug, thiserror::Error)]
+enum CommandError {
+    #[error("{0}")]
+    Plan(#[from] Diagnostics),
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{what}: {source}")]
+    Io { what: String, source: std::io::Error },
+}
+
+impl CommandError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Plan(_) | Self::Usage(_) => BAD_PLAN,
+            _ => ENVIRONMENT,
+        }
+    }
+}
+
+/// Parses the arguments, runs the command and returns its exit code.
+#[must_use]
+pub fn main() -> u8 {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Apply(args) => apply::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Schema(args) => schema::run(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        show(&error);
+        error.exit_code()
+    })
+}
+
+fn show(error: &CommandError) {
+    match error {
+        CommandError::Plan(diagnostics) => {
+            let color = draws() && std::env::var_os("NO_COLOR").is_none();
+            eprint!("{}", diagnostics.render(terminal_width().into(), color));
+        }
+        other => eprintln!("error: {other}"),
+    }
+}
+
+/// Whether standard error is a terminal that can draw.
+fn draws() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Columns of the terminal behind standard error; 100 where there is none.
+fn terminal_width() -> u16 {
+    let stated = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let measured =
+        || tcgetwinsize(std::io::stderr()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
+    stated.or_else(measured).unwrap_or(100)
+}
+
+impl PlanArgs {
+    /// Loads the plan with the site file and the command line.
+    fn load(&self) -> Result<(Plan, BTreeMap<String, String>), CommandError> {
+        let site = match &self.site {
+            Some(path) => Site::read(path)?.values,
+            None => BTreeMap::new(),
+        };
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let given = Given { site: site.clone(), set: self.set.clone(), variables };
+        Ok((plan::load(&self.plan, &given)?, site))
+    }
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
+/// Where the user's store is: `$ORCHESTRATE_STORE`, else the XDG cache.
+fn store_dir() -> Result<PathBuf, CommandError> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("ORCHESTRATE_STORE")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|cache| cache.join("orchestrate")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache/orchestrate")))
+        .and_then(|path| std::path::absolute(Path::new(&path)).ok())
+        .ok_or_else(|| {
+            CommandError::Usage("no place for the store: set ORCHESTRATE_STORE to a directory".to_owned())
+        })
+}

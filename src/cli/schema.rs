@@ -1,0 +1,45 @@
+//! `orchestrate schema`: write the JSON Schemas, or check them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{CommandError, DONE};
+use crate::plan::schema;
+
+/// Arguments of `schema`.
+#[derive(Debug, Args)]
+pub(super) struct SchemaArgs {
+    /// The directory of the schemas.
+    #[arg(default_value = "schemas")]
+    dir: PathBuf,
+    /// Write nothing; exit with 1 if a schema differs from the types.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &SchemaArgs) -> Result<u8, CommandError> {
+    let mut stale = Vec::new();
+    for (name, text) in schema::all() {
+        let path = args.dir.join(&name);
+        if std::fs::read_to_string(&path).is_ok_and(|found| found == text) {
+            continue;
+        }
+        stale.push(name);
+        if !args.check {
+            let io =
+                |source| CommandError::Io { what: format!("{} cannot be written", path.display()), source };
+            std::fs::create_dir_all(path.parent().unwrap_or(&args.dir)).map_err(io)?;
+            std::fs::write(&path, text).map_err(io)?;
+        }
+    }
+    for name in &stale {
+        println!("{}: {name}", if args.check { "differs from the types" } else { "written" });
+    }
+    if args.check && !stale.is_empty() {
+        eprintln!("error: schemas differ from the types; run `orchestrate schema` and commit them");
+        return Ok(1);
+    }
+    Ok(DONE)
+}

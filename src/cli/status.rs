@@ -1,0 +1,46 @@
+//! `orchestrate status`: where each subject stands.
+
+use clap::Args;
+
+use super::{CommandError, DONE, StateArgs};
+use crate::report::status::{self, Move, SubjectStatus};
+use crate::state::State;
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    state: StateArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Exit with 1 unless a subject has at least this status.
+    #[arg(long, value_name = "STATUS", value_parser = ["planned", "implemented", "family-validated", "aiperf-qualified"])]
+    require: Option<String>,
+    /// Look at the subjects of this target only.
+    #[arg(long, value_name = "TARGET")]
+    target: Option<String>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &StatusArgs) -> Result<u8, CommandError> {
+    let (subjects, transitions) = match State::open_existing(&args.state.state)? {
+        Some(state) => (state.subjects()?, state.transitions()?),
+        None => (Vec::new(), Vec::new()),
+    };
+    let wanted = |target: &str| args.target.as_ref().is_none_or(|only| only == target);
+    let subjects: Vec<_> = subjects.into_iter().filter(|subject| wanted(&subject.target)).collect();
+    let shown: Vec<_> = subjects.iter().cloned().map(SubjectStatus::from).collect();
+    if args.json {
+        print!("{}", status::json(&shown).map_err(|error| CommandError::Usage(error.to_string()))?);
+    } else {
+        let moves: Vec<_> = transitions.into_iter().map(Move::from).collect();
+        print!("{}", status::text(&shown, &moves));
+    }
+    let rank =
+        |status: &str| crate::evidence::ladder::Status::ALL.iter().position(|rung| rung.word() == status);
+    let holds = args.require.as_ref().is_none_or(|required| {
+        !subjects.is_empty() && subjects.iter().all(|subject| rank(&subject.status) >= rank(required))
+    });
+    Ok(if holds { DONE } else { 1 })
+}
