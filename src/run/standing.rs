@@ -25,8 +25,11 @@ pub(super) fn raise(
     for subject in subjects.iter().filter(touched) {
         let standing = subject.read(&world.store).standing;
         let before = rung(&recorded, &subject.name);
-        if before.is_none_or(|before| standing.status > before) || rests_on_other(&recorded, subject, ended) {
-            record(state, plan, world, subject, &standing, before)?;
+        if rests_on_other(&recorded, subject, ended) {
+            let why = format!("{ended} left other evidence than the status rested on");
+            record(state, plan, world, subject, &standing, steps(before, standing.status, &why))?;
+        } else if before.is_none_or(|before| standing.status > before) {
+            record(state, plan, world, subject, &standing, steps(before, standing.status, ""))?;
         }
     }
     Ok(())
@@ -45,7 +48,9 @@ pub(super) fn settle(
     let mut short = Vec::new();
     for subject in subjects {
         let standing = subject.read(&world.store).standing;
-        record(state, plan, world, subject, &standing, rung(&recorded, &subject.name))?;
+        let why = standing.missing.first().map_or("", String::as_str);
+        let steps = steps(rung(&recorded, &subject.name), standing.status, why);
+        record(state, plan, world, subject, &standing, steps)?;
         let passed = subject.roles.values().all(|(_, record)| record.outcome.passed());
         if passed && standing.status < Status::AiperfQualified {
             short.push(Event::FellShort {
@@ -78,7 +83,7 @@ fn record(
     world: &World,
     subject: &SubjectInputs,
     standing: &Standing,
-    before: Option<Status>,
+    steps: Vec<Step>,
 ) -> Result<(), RunError> {
     let now = timestamp(Timestamp::now());
     let row = SubjectRow {
@@ -92,7 +97,7 @@ fn record(
         evidence: links(subject, &standing.held_by),
         missing: standing.missing.clone(),
     };
-    let steps = steps(before, standing).into_iter().map(|(from, to, reason)| Transition {
+    let steps = steps.into_iter().map(|(from, to, reason)| Transition {
         subject: subject.name.clone(),
         from: from.map(|status| status.to_string()),
         to: to.to_string(),
@@ -108,12 +113,14 @@ fn record(
     Ok(())
 }
 
-/// The changes of rung: up one by one, down in one.
-fn steps(before: Option<Status>, standing: &Standing) -> Vec<(Option<Status>, Status, String)> {
-    let to = standing.status;
+/// A change of rung: from, to, and why.
+type Step = (Option<Status>, Status, String);
+
+/// The changes of rung: up one by one, each by its own rule; down in one, for
+/// the given reason.
+fn steps(before: Option<Status>, to: Status, why_lower: &str) -> Vec<Step> {
     if before.is_some_and(|before| before > to) {
-        let reason = standing.missing.first().cloned().unwrap_or_default();
-        return vec![(before, to, reason)];
+        return vec![(before, to, why_lower.to_owned())];
     }
     let mut from = before;
     let mut steps = Vec::new();
@@ -141,9 +148,7 @@ mod tests {
     use super::*;
 
     fn climbed(before: Option<Status>, status: Status) -> Vec<(Option<Status>, Status)> {
-        let standing =
-            Standing { status, held_by: Vec::new(), missing: vec!["the bundle changed".to_owned()] };
-        steps(before, &standing).into_iter().map(|(from, to, _)| (from, to)).collect()
+        steps(before, status, "the bundle changed").into_iter().map(|(from, to, _)| (from, to)).collect()
     }
 
     #[test]
