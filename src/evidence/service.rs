@@ -1,4 +1,4 @@
-//! How a server proved to be ours, what it reported, and how it ended.
+//! How a server proved to be ours, and what it reported.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::build_bundle::{find, public_command};
 use super::context::GRACE;
-use super::proof::Candidate;
+use super::proof::{Candidate, Proved};
 use super::{Class, Context, Failure, FailureKind, LiveService, Node, Produced, to_value};
 use crate::engine::{Engine, Launch, Program};
 use crate::evidence::bundle::Bundle;
@@ -130,28 +130,7 @@ impl Serve {
             supervisor: child.supervisor().pid,
             launched: Instant::now(),
         };
-        let proved = tokio::select! {
-            proved = candidate.prove(self.ready_within.as_std()) => proved,
-            ended = child.wait() => Err(death(context, &ended)),
-            failure = context.interrupted() => Err(failure),
-        };
-        let proved = match proved {
-            Ok(proved) => proved,
-            Err(failure) => {
-                // A server that died explains more than the proof it failed.
-                let failure = match failure.kind {
-                    FailureKind::Failed => {
-                        let ended = tokio::time::timeout(NEWS_OF_DEATH, child.wait()).await;
-                        ended.map_or(failure, |ended| death(context, &ended))
-                    }
-                    FailureKind::Environment | FailureKind::Cancelled => failure,
-                };
-                child.stop();
-                // Gone either way; what matters is why it was not used.
-                let _ = child.wait().await;
-                return Err(failure);
-            }
-        };
+        let proved = self.proved(&mut child, &candidate).await?;
         let evidence = Service {
             schema_version: 1,
             engine: engine.adapter().name().to_owned(),
@@ -187,6 +166,30 @@ impl Serve {
             ended
         });
         Ok(RunningService { live, stopper, watcher, stopping })
+    }
+
+    /// Waits for the proofs, the server's end or an interruption, whichever is
+    /// first. A server that is not proved is ended.
+    async fn proved(&self, child: &mut Child, candidate: &Candidate<'_>) -> Result<Proved, Failure> {
+        let context = candidate.context;
+        let proved = tokio::select! {
+            proved = candidate.prove(self.ready_within.as_std()) => proved,
+            ended = child.wait() => Err(death(context, &ended)),
+            failure = context.interrupted() => Err(failure),
+        };
+        let Err(failure) = proved else { return proved };
+        // A server that died explains more than the proof it failed.
+        let failure = match failure.kind {
+            FailureKind::Failed => {
+                let ended = tokio::time::timeout(NEWS_OF_DEATH, child.wait()).await;
+                ended.map_or(failure, |ended| death(context, &ended))
+            }
+            FailureKind::Environment | FailureKind::Cancelled => failure,
+        };
+        child.stop();
+        // Gone either way; what matters is why it was not used.
+        let _ = child.wait().await;
+        Err(failure)
     }
 
     async fn launch(&self, context: &Context, argv: Vec<String>) -> Result<Child, Failure> {
