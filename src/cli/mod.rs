@@ -1,6 +1,7 @@
 //! The command line: one short file per command.
 
 mod apply;
+mod graph;
 mod schema;
 mod status;
 mod validate;
@@ -45,6 +46,8 @@ enum Command {
     Status(status::StatusArgs),
     /// Check plans without running anything.
     Validate(validate::ValidateArgs),
+    /// Print the graph of a plan as Mermaid, DOT or JSON.
+    Graph(graph::GraphArgs),
     /// Write the JSON Schemas, or check that they are up to date.
     Schema(schema::SchemaArgs),
 }
@@ -104,6 +107,7 @@ pub fn main() -> u8 {
         Command::Apply(args) => apply::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Graph(args) => graph::run(&args),
         Command::Schema(args) => schema::run(&args),
     };
     outcome.unwrap_or_else(|error| {

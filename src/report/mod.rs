@@ -3,6 +3,7 @@
 //! Everything here turns what it is given into text. It starts nothing, decides
 //! nothing, and must not know of plans, processes or the store.
 
+pub mod graph;
 mod line;
 mod plain;
 pub mod status;
