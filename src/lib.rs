@@ -2,9 +2,8 @@
 //!
 //! A plan (YAML) becomes a DAG of nodes; nodes run real programs and leave
 //! evidence; pure rules turn evidence into statuses; reporters print them.
-//! Data flows one way: a module uses only modules listed below it. The one
-//! exception is `plan`, which reads the settings types of `node`, because the
-//! same types give parsing and the JSON Schemas.
+//! Data flows one way: a module uses only modules listed below it, and a test
+//! holds it to that.
 
 pub mod cli;
 
@@ -25,15 +24,16 @@ pub mod engine;
 pub mod corpus;
 pub mod gguf;
 
+pub mod host;
+pub mod jsonl;
+
 pub mod evidence;
 
 pub mod state;
 
 pub mod store;
 
-pub mod host;
 pub mod http;
-pub mod jsonl;
 pub mod metrics;
 pub mod process;
 

@@ -9,9 +9,11 @@ use super::{ClientRecord, ExportError, RawRecord};
 use crate::evidence::request::{ClientReport, ExportFault, FaultKind};
 use crate::jsonl::{Entries, ReadError};
 
-const CLIENT: &str = "profile_export.jsonl";
+/// Name of the per-request export.
+pub const CLIENT: &str = "profile_export.jsonl";
 const RAW: &str = "profile_export_raw.jsonl";
-const AGGREGATE: &str = "profile_export_aiperf.json";
+/// Name of the report of the run as a whole.
+pub const AGGREGATE: &str = "profile_export_aiperf.json";
 const READY: &str = ".aiperf_results_ready.json";
 const RAW_PARTS: &str = "raw_records";
 

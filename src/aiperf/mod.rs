@@ -19,7 +19,7 @@ mod response;
 
 use std::path::PathBuf;
 
-pub use directory::ExportDir;
+pub use directory::{AGGREGATE, CLIENT, ExportDir};
 pub use export::{ClientRecord, Metric, Metrics};
 pub use failure::RecordError;
 pub use join::{FieldsOf, Observations, Observed, Place, observe};

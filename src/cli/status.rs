@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{CommandError, DONE, StateArgs};
-use crate::report::status::{self, Move, SubjectStatus};
+use crate::report::status;
 use crate::state::State;
 
 /// Arguments of `status`.
@@ -30,12 +30,10 @@ pub(super) fn run(args: &StatusArgs) -> Result<u8, CommandError> {
     };
     let wanted = |target: &str| args.target.as_ref().is_none_or(|only| only == target);
     let subjects: Vec<_> = subjects.into_iter().filter(|subject| wanted(&subject.target)).collect();
-    let shown: Vec<_> = subjects.iter().cloned().map(SubjectStatus::from).collect();
     if args.json {
-        print!("{}", status::json(&shown).map_err(|error| CommandError::Usage(error.to_string()))?);
+        print!("{}", status::json(&subjects).map_err(|error| CommandError::Usage(error.to_string()))?);
     } else {
-        let moves: Vec<_> = transitions.into_iter().map(Move::from).collect();
-        print!("{}", status::text(&shown, &moves));
+        print!("{}", status::text(&subjects, &transitions));
     }
     let rank =
         |status: &str| crate::evidence::ladder::Status::ALL.iter().position(|rung| rung.word() == status);

@@ -19,7 +19,7 @@ use crate::evidence::load::Load;
 use crate::evidence::packages::Packages;
 use crate::process::Ended;
 use crate::value::{Digest, Input, duration};
-use crate::{host, http, metrics};
+use crate::{aiperf, host, http, metrics};
 
 /// Sends every selected row of a corpus to a server exactly once, with a
 /// pip-installed AIPerf, and keeps every export.
@@ -85,8 +85,6 @@ fn an_hour() -> duration::Duration {
 /// Where AIPerf's Spec-Bench loader keeps its copy, below its directory.
 const SPEC_BENCH_CACHE: &str = ".cache/aiperf/datasets/spec_bench.jsonl";
 const EXPORT: &str = "export";
-const RECORDS: &str = "profile_export.jsonl";
-const AGGREGATE: &str = "profile_export_aiperf.json";
 const SCRAPE: Duration = Duration::from_secs(10);
 
 impl Node for Aiperf {
@@ -277,7 +275,7 @@ impl Aiperf {
         let watching = async {
             loop {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                let done = fs::read(export.join(RECORDS)).map_or(0, |bytes| newlines(&bytes));
+                let done = fs::read(export.join(aiperf::CLIENT)).map_or(0, |bytes| newlines(&bytes));
                 context.progress(format!("{done} of {planned} requests done"));
             }
         };
@@ -335,7 +333,7 @@ impl Aiperf {
 
 /// The aggregate export of a run that ended by itself, or why there is none.
 fn finished(ended: &Ended, export: &Path, context: &Context) -> Result<Value, Failure> {
-    let path = export.join(AGGREGATE);
+    let path = export.join(aiperf::AGGREGATE);
     let aggregate = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     match aggregate {
         Some(aggregate) if ended.success() => Ok(aggregate),
@@ -344,7 +342,7 @@ fn finished(ended: &Ended, export: &Path, context: &Context) -> Result<Value, Fa
                 .with_log(context.log_tail()))
         }
         None => {
-            let done = fs::read(export.join(RECORDS)).map_or(0, |bytes| newlines(&bytes));
+            let done = fs::read(export.join(aiperf::CLIENT)).map_or(0, |bytes| newlines(&bytes));
             Err(Failure::failed(format!(
                 "AIPerf {} without its aggregate export, after {done} recorded requests; its log says why",
                 ended.exit

@@ -6,104 +6,26 @@ use serde::Serialize;
 
 use super::text::printable;
 use crate::matrix::words::{RUNGS, mode_label, rung};
-use crate::state;
+use crate::state::{EvidenceLink, SubjectRow, Transition};
 
 /// Digits of a digest that are shown to a person.
 const DIGEST_DIGITS: usize = 12;
 
-/// Where one subject stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SubjectStatus {
-    /// Name of the subject.
-    pub subject: String,
-    /// The plan it belongs to.
-    #[serde(skip)]
-    pub plan: String,
-    /// The target that serves it.
-    pub target: String,
-    /// Runtime mode: `ordinary` or `speculative`.
-    pub mode: String,
-    /// Rung of the ladder.
-    pub status: String,
-    /// When it got there (RFC 3339).
-    pub since: String,
-    /// By which run.
-    #[serde(skip)]
-    pub run: String,
-    /// What it stands on.
-    pub evidence: Vec<Standing>,
-    /// What is missing for the next rung.
-    pub missing: Vec<String>,
-}
-
-/// A piece of evidence that a status stands on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Standing {
-    /// The node that wrote it.
-    pub node: String,
-    /// Digest of the document.
-    pub digest: String,
-}
-
-/// A change of status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Move {
-    /// Name of the subject.
-    pub subject: String,
-    /// Rung before; absent for the first record.
-    pub from: Option<String>,
-    /// Rung after.
-    pub to: String,
-    /// When (RFC 3339).
-    pub at: String,
-    /// Why.
-    pub reason: String,
-}
-
-impl From<state::SubjectRow> for SubjectStatus {
-    fn from(row: state::SubjectRow) -> Self {
-        let standing = |link: state::EvidenceLink| Standing { node: link.node, digest: link.digest };
-        Self {
-            subject: row.subject,
-            plan: row.plan,
-            target: row.target,
-            mode: row.mode,
-            status: row.status,
-            since: row.since,
-            run: row.run,
-            evidence: row.evidence.into_iter().map(standing).collect(),
-            missing: row.missing,
-        }
-    }
-}
-
-impl From<state::Transition> for Move {
-    fn from(transition: state::Transition) -> Self {
-        Self {
-            subject: transition.subject,
-            from: transition.from,
-            to: transition.to,
-            at: transition.at,
-            reason: transition.reason,
-        }
-    }
-}
-
 /// The document `{"subjects": [{subject, target, mode, status, since, evidence, missing}]}`.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
-    subjects: &'a [SubjectStatus],
+    subjects: &'a [SubjectRow],
 }
 
 /// The status as JSON, for `orchestrate status --json`.
-pub fn json(subjects: &[SubjectStatus]) -> Result<String, serde_json::Error> {
+pub fn json(subjects: &[SubjectRow]) -> Result<String, serde_json::Error> {
     Ok(serde_json::to_string_pretty(&Document { subjects })? + "\n")
 }
 
 /// The status as text: each subject's ladder, since when and by which evidence
 /// it stands where it does, what the next rung needs, and how it got there.
 #[must_use]
-pub fn text(subjects: &[SubjectStatus], moves: &[Move]) -> String {
+pub fn text(subjects: &[SubjectRow], moves: &[Transition]) -> String {
     if subjects.is_empty() {
         return "No subject has a status yet; run `orchestrate apply PLAN`.\n".to_owned();
     }
@@ -111,7 +33,7 @@ pub fn text(subjects: &[SubjectStatus], moves: &[Move]) -> String {
     shown.join("\n")
 }
 
-fn subject_text(subject: &SubjectStatus, moves: &[Move]) -> String {
+fn subject_text(subject: &SubjectRow, moves: &[Transition]) -> String {
     let mode = mode_label(&subject.mode).unwrap_or(&subject.mode);
     let mut text = format!(
         "{} (plan {}, target {}, {})\n",
@@ -142,7 +64,7 @@ fn ladder(status: &str) -> String {
     }
 }
 
-fn missing(subject: &SubjectStatus) -> Vec<String> {
+fn missing(subject: &SubjectRow) -> Vec<String> {
     let next = rung(&subject.status).and_then(|at| RUNGS.get(at + 1));
     match (next, subject.missing.as_slice()) {
         (None, []) => vec!["nothing, this is the top of the ladder".to_owned()],
@@ -154,12 +76,12 @@ fn missing(subject: &SubjectStatus) -> Vec<String> {
     }
 }
 
-fn standing_text(standing: &Standing) -> String {
+fn standing_text(standing: &EvidenceLink) -> String {
     let digest: String = standing.digest.chars().take(DIGEST_DIGITS).collect();
     format!("{digest} {}", printable(&standing.node))
 }
 
-fn move_text(moved: &Move) -> String {
+fn move_text(moved: &Transition) -> String {
     let from = moved.from.as_deref().unwrap_or("new");
     format!("{} {from} → {}: {}", moved.at, moved.to, printable(&moved.reason))
 }
@@ -186,8 +108,8 @@ fn entry(text: &mut String, name: &str, lines: impl IntoIterator<Item = String>)
 mod tests {
     use super::*;
 
-    fn subject(name: &str, status: &str, missing: &[&str]) -> SubjectStatus {
-        SubjectStatus {
+    fn subject(name: &str, status: &str, missing: &[&str]) -> SubjectRow {
+        SubjectRow {
             subject: name.to_owned(),
             plan: "stage-f".to_owned(),
             target: name.to_owned(),
@@ -200,9 +122,10 @@ mod tests {
         }
     }
 
-    fn qualified() -> SubjectStatus {
-        let standing = |node: &str, digit: &str| Standing { node: node.to_owned(), digest: digit.repeat(64) };
-        SubjectStatus {
+    fn qualified() -> SubjectRow {
+        let standing =
+            |node: &str, digit: &str| EvidenceLink { node: node.to_owned(), digest: digit.repeat(64) };
+        SubjectRow {
             evidence: vec![standing("validate[target=llama-cpp]", "a"), standing("correlate", "b")],
             ..subject("llama-cpp", "aiperf-qualified", &[])
         }
@@ -211,18 +134,20 @@ mod tests {
     #[test]
     fn a_person_sees_ladder_evidence_and_what_is_missing() {
         let moves = [
-            Move {
+            Transition {
                 subject: "llama-cpp".to_owned(),
                 from: None,
                 to: "planned".to_owned(),
                 at: "2026-11-30T17:00:00Z".to_owned(),
+                run: "r7".to_owned(),
                 reason: "first seen".to_owned(),
             },
-            Move {
+            Transition {
                 subject: "llama-cpp".to_owned(),
                 from: Some("planned".to_owned()),
                 to: "aiperf-qualified".to_owned(),
                 at: "2026-11-30T17:03:29Z".to_owned(),
+                run: "r7".to_owned(),
                 reason: "16 of 16 rows sent once, no errors".to_owned(),
             },
         ];

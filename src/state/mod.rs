@@ -74,12 +74,13 @@ pub struct NodeRow {
     pub took_ms: u64,
 }
 
-/// Where a subject stands, and by what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Where a subject stands, and by what. Its JSON form is what pipelines read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SubjectRow {
     /// Name of the subject.
     pub subject: String,
     /// The plan it belongs to.
+    #[serde(skip)]
     pub plan: String,
     /// The target that serves it.
     pub target: String,
@@ -90,6 +91,7 @@ pub struct SubjectRow {
     /// When it got there (RFC 3339).
     pub since: String,
     /// By which run.
+    #[serde(skip)]
     pub run: String,
     /// Digests of the evidence it stands on, with the node that wrote each.
     pub evidence: Vec<EvidenceLink>,
