@@ -91,8 +91,6 @@ pub struct LiveService {
 pub struct SubjectInputs {
     /// Name of the subject.
     pub name: String,
-    /// The plan's name.
-    pub plan: String,
     /// The target that serves it.
     pub target: String,
     /// Runtime mode.

@@ -69,7 +69,6 @@ impl Scheduler<'_> {
             .iter()
             .map(|subject| SubjectInputs {
                 name: subject.name.clone(),
-                plan: self.plan.name.clone(),
                 target: subject.target.clone(),
                 mode: subject.mode,
                 error_limit: subject.error_limit,
