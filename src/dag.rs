@@ -38,13 +38,13 @@ impl Dag {
             plan.nodes.keys().map(|name| (name.clone(), graph.add_node(name.clone()))).collect();
         for node in plan.nodes.values() {
             let mut edges: BTreeSet<(NodeIndex, Edge)> = BTreeSet::new();
-            let data = node.kind.references().into_iter().map(|reference| (reference.node, Edge::Data));
-            let order = node.needs.iter().map(|need| (need.clone(), Edge::Order));
+            let data = node.references.iter().map(|reference| (reference.as_str(), Edge::Data));
+            let order = node.needs.iter().map(|need| (need.as_str(), Edge::Order));
             let subjects = plan.subjects.iter().filter(|_| node.kind.reads_subjects());
             let any =
-                subjects.flat_map(|subject| subject.roles.iter().map(|(_, node)| (node.clone(), Edge::Any)));
+                subjects.flat_map(|subject| subject.roles.iter().map(|(_, node)| (node.as_str(), Edge::Any)));
             for (name, edge) in data.chain(order).chain(any) {
-                edges.extend(index.get(&name).map(|from| (*from, edge)));
+                edges.extend(index.get(name).map(|from| (*from, edge)));
             }
             for (from, edge) in edges {
                 graph.add_edge(from, index[&node.name], edge);

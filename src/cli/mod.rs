@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use rustix::termios::tcgetwinsize;
 
-use crate::plan::{self, Diagnostics, Given, Plan, Site};
+use crate::plan::{self, Diagnostics, Disk, Given, Plan};
 use crate::run::RunError;
 use crate::state::StateError;
 use crate::store::StoreError;
@@ -57,6 +57,13 @@ enum Command {
 struct PlanArgs {
     /// The plan's file.
     plan: PathBuf,
+    #[command(flatten)]
+    given: GivenArgs,
+}
+
+/// What is given beside a plan.
+#[derive(Debug, Args)]
+struct GivenArgs {
     /// A file with the values of this machine.
     #[arg(long, value_name = "FILE")]
     site: Option<PathBuf>,
@@ -140,17 +147,24 @@ fn terminal_width() -> u16 {
 }
 
 impl PlanArgs {
-    /// Loads the plan with the site file and the command line.
+    /// Loads the plan with the site file and the command line; returns the
+    /// values of the site beside it.
     fn load(&self) -> Result<(Plan, BTreeMap<String, String>), CommandError> {
+        let given = self.given.read()?;
+        Ok((plan::load(&self.plan, &given)?, given.site))
+    }
+}
+
+impl GivenArgs {
+    fn read(&self) -> Result<Given, CommandError> {
         let site = match &self.site {
-            Some(path) => Site::read(path)?.values,
+            Some(path) => plan::read_site(&Disk, path)?,
             None => BTreeMap::new(),
         };
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let given = Given { site: site.clone(), set: self.set.clone(), variables };
-        Ok((plan::load(&self.plan, &given)?, site))
+        Ok(Given { site, set: self.set.clone(), variables })
     }
 }
 

@@ -223,4 +223,10 @@ pub trait Engine: Send + Sync {
 
     /// Largest number of tokens of prompt and answer together.
     fn context_limit(&self) -> u32;
+
+    /// Requests at the same time beyond which the engine refuses; nothing
+    /// where it lets them wait.
+    fn most_concurrent(&self) -> Option<u32> {
+        None
+    }
 }

@@ -126,6 +126,10 @@ impl Engine for Trtmc {
         trtmc_records::read(path)
     }
 
+    fn most_concurrent(&self) -> Option<u32> {
+        Some(self.replicas)
+    }
+
     fn speculation_modes(&self) -> &'static [&'static str] {
         &[]
     }

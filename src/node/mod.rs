@@ -32,8 +32,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use aiperf::{Aiperf, Dataset};
 pub use context::{Context, InputRecord, LiveService, SubjectInputs, World};
 pub use failure::{Failure, FailureKind};
+pub use pin_corpus::PinCorpus;
 pub use serve::{RunningService, Serve};
 pub use subject::SubjectRecord;
 
@@ -256,7 +258,7 @@ fn collect_references(value: &Value, references: &mut Vec<Reference>) {
         Value::String(text) => {
             for piece in reference::pieces(text).unwrap_or_default() {
                 if let reference::Piece::Reference(inner) = piece {
-                    references.extend(Reference::parse(&inner));
+                    references.extend(Reference::parse(inner));
                 }
             }
         }

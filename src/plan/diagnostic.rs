@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use miette::{LabeledSpan, NamedSource, SourceCode, SourceOffset};
 
-use super::tree::{Position, position};
+use super::files::Files;
+use super::tree::Position;
 
 /// A mistake in one file, before the file's name is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,18 +33,6 @@ impl Slip {
         self.help = Some(help.into());
         self
     }
-
-    pub(super) fn from_yaml(error: &serde_saphyr::Error) -> Self {
-        let at = error.location().map(|location| position(&location)).unwrap_or_default();
-        let error = error.without_snippet();
-        if let serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } = error {
-            return Self::new(at, format!("the key `{key}` is there twice"))
-                .help("remove or rename one of them");
-        }
-        let text = error.to_string();
-        let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
-        Self::new(at, message)
-    }
 }
 
 /// The text of a plan, target or site file.
@@ -57,14 +46,22 @@ pub struct SourceFile {
 
 impl SourceFile {
     /// Reads a file; the error says which.
-    pub fn read(path: &Path) -> Result<Arc<Self>, Diagnostic> {
-        let unreadable = |error: &dyn fmt::Display| Diagnostic {
-            slip: Slip::new(Position::default(), format!("{} cannot be read: {error}", path.display()))
-                .help("check the path and that the file is UTF-8 text"),
+    pub fn read(files: &dyn Files, path: &Path) -> Result<Arc<Self>, Diagnostic> {
+        let unreadable = |what: String, help: &str| Diagnostic {
+            slip: Slip::new(Position::default(), format!("{} {what}", path.display())).help(help),
             file: Arc::new(Self { path: path.to_owned(), text: String::new() }),
         };
-        let bytes = std::fs::read(path).map_err(|error| unreadable(&error))?;
-        let text = String::from_utf8(bytes).map_err(|error| unreadable(&error))?;
+        let bytes = files.read(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => unreadable("does not exist".to_owned(), "check the path"),
+            std::io::ErrorKind::IsADirectory => {
+                unreadable("is a directory".to_owned(), "name a file; `validate` takes directories as well")
+            }
+            _ => unreadable(format!("cannot be read: {error}"), "check its permissions"),
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let line = error.as_bytes()[..error.utf8_error().valid_up_to()].split(|b| *b == b'\n').count();
+            unreadable(format!("is not UTF-8 text: line {line} holds another byte"), "save it as UTF-8")
+        })?;
         Ok(Arc::new(Self { path: path.to_owned(), text }))
     }
 }

@@ -18,7 +18,7 @@ use crate::value::{Duration, Input};
 pub const LANGUAGE: u32 = 1;
 
 /// A plan: one stage.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanDocument {
     /// Version of the plan language, now 1.
@@ -31,9 +31,16 @@ pub struct PlanDocument {
     /// Values that `${params.NAME}` stands for.
     #[serde(default)]
     pub params: IndexMap<String, ParamDocument>,
+    /// Fragment files whose nodes become nodes of this plan.
+    #[serde(default)]
+    pub include: Vec<IncludeDocument>,
     /// Target files, relative to this one; the plan sweeps over them.
     #[serde(default)]
     pub targets: Vec<String>,
+    /// Values that `${sweep.NAME}` takes in turn: every node that refers to
+    /// one, directly or through other nodes, becomes an instance for each.
+    #[serde(default)]
+    pub sweep: Option<SweepDocument>,
     /// The nodes by name. A node that refers to a node of the targets, or to
     /// `${target.…}`, becomes one instance per target.
     pub nodes: IndexMap<String, NodeDocument>,
@@ -43,7 +50,7 @@ pub struct PlanDocument {
 }
 
 /// A target: what is served, and how.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TargetDocument {
     /// Version of the plan language, now 1.
@@ -63,6 +70,31 @@ pub struct TargetDocument {
     /// Values that `${params.NAME}` stands for inside this file.
     #[serde(default)]
     pub params: IndexMap<String, ParamDocument>,
+    /// Fragment files whose nodes become nodes of this target.
+    #[serde(default)]
+    pub include: Vec<IncludeDocument>,
+    /// The nodes by name.
+    pub nodes: IndexMap<String, NodeDocument>,
+}
+
+/// A fragment: nodes that plans and targets include.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FragmentDocument {
+    /// Version of the plan language, now 1.
+    pub orchestrate: u32,
+    /// Short name, for messages.
+    pub fragment: String,
+    /// What the fragment is for.
+    #[serde(default)]
+    pub description: String,
+    /// Values that `${params.NAME}` stands for inside this file; the file
+    /// that includes it gives them by `with:`.
+    #[serde(default)]
+    pub params: IndexMap<String, ParamDocument>,
+    /// Further fragment files.
+    #[serde(default)]
+    pub include: Vec<IncludeDocument>,
     /// The nodes by name.
     pub nodes: IndexMap<String, NodeDocument>,
 }
@@ -127,6 +159,10 @@ pub struct CommonSettings {
     /// How long the node may take in all.
     #[serde(default)]
     pub timeout: Option<Duration>,
+    /// Values that `${sweep.NAME}` takes in turn: the node, and every node
+    /// that refers to it, becomes an instance for each.
+    #[serde(default)]
+    pub sweep: Option<SweepDocument>,
 }
 
 /// A parameter: a plain default, or a declaration.
@@ -137,6 +173,16 @@ pub struct ParamDocument;
 /// every node has.
 #[derive(Debug, Clone)]
 pub struct NodeDocument;
+
+/// A fragment file, relative to the file that includes it, and values for its
+/// parameters.
+#[derive(Debug, Clone)]
+pub struct IncludeDocument;
+
+/// Names with the values they take in turn: `grid` combines every value with
+/// every other, `zip` takes the first of each, then the second of each.
+#[derive(Debug, Clone)]
+pub struct SweepDocument;
 
 macro_rules! read_after_resolution {
     ($($type:ident),*) => {
@@ -149,7 +195,7 @@ macro_rules! read_after_resolution {
     };
 }
 
-read_after_resolution!(ParamDocument, NodeDocument);
+read_after_resolution!(ParamDocument, NodeDocument, IncludeDocument, SweepDocument);
 
 impl JsonSchema for ParamDocument {
     fn schema_name() -> Cow<'static, str> {
@@ -159,20 +205,81 @@ impl JsonSchema for ParamDocument {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let scalar = json!(["string", "number", "boolean"]);
         json_schema!({
-            "description": "a default value, or a declaration with default, description and choices",
+            "description": "a default value, or a declaration with type, default, description and choices",
             "anyOf": [
                 {"type": scalar},
                 {
                     "type": "object",
                     "properties": {
                         "default": {"type": scalar, "description": "the value, which also gives the type"},
+                        "type": {"enum": ["text", "integer", "number", "boolean"], "description": "the type; without a default, a value has to be given"},
                         "description": {"type": "string", "description": "what it is for"},
                         "choices": {"type": "array", "items": {"type": scalar}, "description": "the values allowed"},
                     },
-                    "required": ["default"],
                     "additionalProperties": false,
                 }
             ]
+        })
+    }
+}
+
+impl JsonSchema for IncludeDocument {
+    fn schema_name() -> Cow<'static, str> {
+        "Include".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "a fragment file, or a file with values for its parameters",
+            "anyOf": [
+                {"type": "string", "description": "the file, relative to this one"},
+                {
+                    "type": "object",
+                    "properties": {
+                        "file": {"type": "string", "description": "the file, relative to this one"},
+                        "with": {
+                            "type": "object",
+                            "description": "values of the fragment's parameters",
+                            "additionalProperties": {"type": ["string", "number", "boolean"]},
+                        },
+                    },
+                    "required": ["file"],
+                    "additionalProperties": false,
+                }
+            ]
+        })
+    }
+}
+
+impl JsonSchema for SweepDocument {
+    fn schema_name() -> Cow<'static, str> {
+        "Sweep".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let axes = |description: &str| {
+            json!({
+                "type": "object",
+                "description": description,
+                "minProperties": 1,
+                "additionalProperties": {
+                    "description": "the values in turn, as a list, or by the names that instances are called by",
+                    "anyOf": [
+                        {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
+                        {"type": "object", "minProperties": 1},
+                    ],
+                },
+            })
+        };
+        json_schema!({
+            "type": "object",
+            "description": "names with the values that ${sweep.NAME} takes in turn",
+            "properties": {
+                "grid": axes("every value with every value of the others"),
+                "zip": axes("the first value of each, then the second of each; all have as many"),
+            },
+            "additionalProperties": false,
+            "minProperties": 1,
         })
     }
 }

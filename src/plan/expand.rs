@@ -1,298 +1,235 @@
-//! Sweeps a plan's nodes over its targets and types every instance.
+//! Makes every instance of every node, typed, and every subject.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::diagnostic::{Slip, SourceFile, nearest};
+use super::diagnostic::{Slip, nearest};
 use super::document::{CommonSettings, PlanDocument, SubjectDocument, TargetDocument};
-use super::load::{Given, Loaded, Mistakes};
-use super::scope::{Scope, mentions};
-use super::tree::{Entry, Tree, Value};
-use super::typed::from_tree;
+use super::lattice::{Lattice, Steps, Vertex};
+use super::late::Late;
+use super::load::Mistakes;
+use super::mention::Mention;
+use super::sheet::{Sheet, Written};
+use super::tree::{Entry, Position, Tree, Value};
+use super::typed::{from_entries, from_entry};
 use super::{PlannedNode, Subject};
-use crate::host::Requirement;
 use crate::node::{self, KINDS};
 
 /// The settings every node has, beside its kind.
-const COMMON: [&str; 2] = ["needs", "timeout"];
+const COMMON: [&str; 3] = ["needs", "timeout", "sweep"];
+/// Most instances of one plan.
+const INSTANCES: usize = 100_000;
 
-/// A plan whose nodes are being expanded.
-pub(super) struct Expansion<'a> {
-    plan: &'a Loaded<PlanDocument>,
-    targets: &'a [Loaded<TargetDocument>],
-    given: &'a Given,
-    mistakes: &'a mut Mistakes,
-    /// Nodes that exist once per target, by the name as written.
-    swept: BTreeSet<String>,
-    nodes: IndexMap<String, PlannedNode>,
-    subjects: Vec<Subject>,
+/// A plan's instances.
+pub(super) struct Expanded {
+    pub nodes: IndexMap<String, PlannedNode>,
+    pub subjects: Vec<Subject>,
 }
 
-impl<'a> Expansion<'a> {
-    pub fn new(
-        plan: &'a Loaded<PlanDocument>,
-        targets: &'a [Loaded<TargetDocument>],
-        given: &'a Given,
-        mistakes: &'a mut Mistakes,
-    ) -> Self {
-        let swept = swept(plan, targets);
-        Self { plan, targets, given, mistakes, swept, nodes: IndexMap::new(), subjects: Vec::new() }
-    }
-
-    pub fn finish(self) -> (IndexMap<String, PlannedNode>, Vec<Subject>) {
-        (self.nodes, self.subjects)
-    }
-
-    /// Makes every instance. The order is that of the files: what exists
-    /// once, then target by target.
-    pub fn expand(&mut self) {
-        self.check_clashes();
-        let scope = self.scope(None);
-        for entry in entries(&self.plan.tree, "nodes") {
-            if !self.swept.contains(&entry.key) {
-                self.instance(entry, &self.plan.file, &scope, None);
-            }
-        }
-        for target in self.targets {
-            let name = target.document.target.as_str();
-            let own = self.scope(Some(target));
-            for entry in entries(&target.tree, "nodes") {
-                self.instance(entry, &target.file, &own, Some(name));
-            }
-            let scope = Scope { params: self.plan.params.clone(), ..own };
-            for entry in entries(&self.plan.tree, "nodes") {
-                if self.swept.contains(&entry.key) {
-                    self.instance(entry, &self.plan.file, &scope, Some(name));
-                }
-            }
-        }
-        self.subjects();
-    }
-
-    fn scope(&self, target: Option<&Loaded<TargetDocument>>) -> Scope {
-        let mut nodes = outputs(&self.plan.tree);
-        let mut scope = Scope {
-            params: self.plan.params.clone(),
-            site: self.given.site.clone(),
-            variables: self.given.variables.clone(),
-            ..Scope::default()
+/// Makes every instance. The order is that of the files: what exists once,
+/// then target by target. In an `open` plan, of which only a part is looked
+/// at, what is not there may be in the rest.
+pub(super) fn expand(
+    plan: &Sheet<PlanDocument>,
+    targets: &[Sheet<TargetDocument>],
+    open: bool,
+    mistakes: &mut Mistakes,
+) -> Expanded {
+    let lattice = Lattice::new(plan, targets, open, mistakes);
+    let facts: Vec<BTreeMap<String, String>> = targets.iter().map(facts).collect();
+    let mut nodes = IndexMap::with_capacity(lattice.vertices.len());
+    for (number, vertex) in lattice.vertices.iter().enumerate() {
+        let written = lattice.written[vertex.node];
+        let Some(combinations) = combinations(&lattice, vertex, nodes.len()) else {
+            let message = format!("`{}` would have too many instances: a plan has at most {INSTANCES}", written.name);
+            let slip = Slip::new(written.at, message).help("sweep over fewer values, or in several plans");
+            mistakes.add(&written.file, slip);
+            continue;
         };
-        let written_in: Vec<_> = match target {
-            Some(target) => vec![target],
-            None => self.targets.iter().collect(),
-        };
-        nodes.extend(written_in.iter().flat_map(|target| outputs(&target.tree)));
-        scope.nodes = nodes;
-        if let Some(target) = target {
-            let name = &target.document.target;
-            scope.params.clone_from(&target.params);
-            scope.target.clone_from(&target.document.about);
-            scope.target.insert("name".to_owned(), name.clone());
-            scope.required_site = target
-                .document
-                .requires
-                .iter()
-                .filter_map(|requirement| match requirement {
-                    Requirement::Site(name) => Some(name.clone()),
-                    _ => None,
-                })
-                .collect();
-            scope.instances =
-                self.swept.iter().map(|node| (node.clone(), instance_name(node, name))).collect();
-        }
-        scope
-    }
-
-    fn check_clashes(&mut self) {
-        for target in self.targets {
-            for entry in entries(&target.tree, "nodes") {
-                let twin = entries(&self.plan.tree, "nodes").iter().find(|other| other.key == entry.key);
-                if let Some(twin) = twin {
-                    let help = format!(
-                        "the other is at {}:{}; rename one of them",
-                        self.plan.file.path.display(),
-                        twin.at.line
-                    );
-                    let message = format!("the plan and its target both have a node `{}`", entry.key);
-                    self.mistakes.add(&target.file, Slip::new(entry.at, message).help(help));
-                }
-            }
+        for steps in combinations {
+            let late = Late { lattice: &lattice, target: vertex.target, facts: &facts, steps: &steps };
+            let mut slips = Vec::new();
+            let instance = instance(written, &late, number, &mut slips);
+            mistakes.add_all(&written.file, slips);
+            nodes.extend(instance.map(|node| (node.name.clone(), node)));
         }
     }
-
-    fn instance(&mut self, entry: &Entry, file: &Arc<SourceFile>, scope: &Scope, target: Option<&str>) {
-        let mut slips = Vec::new();
-        let tree = scope.substitute(&entry.value, &mut slips);
-        if !slips.is_empty() {
-            for slip in slips {
-                self.mistakes.add(file, slip);
-            }
-            return;
-        }
-        match typed_node(&tree, entry, scope) {
-            Ok((kind, common)) => {
-                let name =
-                    target.map_or_else(|| entry.key.clone(), |target| instance_name(&entry.key, target));
-                let needs = common.needs.iter();
-                let needs = needs
-                    .map(|need| scope.instances.get(need).cloned().unwrap_or_else(|| need.clone()))
-                    .collect();
-                let node = PlannedNode {
-                    name: name.clone(),
-                    kind: Arc::new(kind),
-                    needs,
-                    timeout: common.timeout,
-                    target: target.map(str::to_owned),
-                    file: Arc::clone(file),
-                    at: entry.at,
-                };
-                self.nodes.insert(name, node);
-            }
-            Err(slip) => self.mistakes.add(file, slip),
-        }
-    }
-
-    /// Names the instances that each subject stands on.
-    fn subjects(&mut self) {
-        for entry in entries(&self.plan.tree, "subjects") {
-            let Some(document) = self.plan.document.subjects.get(&entry.key) else { continue };
-            for (_, input) in document.roles() {
-                let name = &input.0.node;
-                if !self.scope(None).nodes.contains_key(name) {
-                    let known = self.scope(None).nodes;
-                    let near = nearest(name, known.keys().map(String::as_str));
-                    let mut slip = Slip::new(
-                        entry.at,
-                        format!("the subject `{}` refers to a node `{name}` that does not exist", entry.key),
-                    );
-                    slip.help = near.map(|near| format!("did you mean `{near}`?"));
-                    self.mistakes.add(&self.plan.file, slip);
-                }
-            }
-            if self.targets.is_empty() {
-                self.subjects.push(self.subject(&entry.key, document, None));
-            }
-            for target in self.targets {
-                self.subjects.push(self.subject(&entry.key, document, Some(target)));
-            }
-        }
-    }
-
-    fn subject(
-        &self,
-        name: &str,
-        document: &SubjectDocument,
-        target: Option<&Loaded<TargetDocument>>,
-    ) -> Subject {
-        let target_name = target.map(|target| target.document.target.as_str());
-        let instance = |node: &str| match target_name {
-            Some(target) if self.swept.contains(node) => instance_name(node, target),
-            _ => node.to_owned(),
-        };
-        let parts = [Some(self.plan.document.name.as_str()), target_name, Some(name)];
-        Subject {
-            name: parts.into_iter().flatten().collect::<Vec<_>>().join("/"),
-            target: target_name.unwrap_or_default().to_owned(),
-            mode: document.mode,
-            error_limit: document.error_limit,
-            about: target.map(|target| target.document.about.clone()).unwrap_or_default(),
-            roles: document.roles().map(|(role, input)| (role.to_owned(), instance(&input.0.node))).to_vec(),
-        }
-    }
+    let subjects = subjects(plan, targets, &lattice, mistakes);
+    Expanded { nodes, subjects }
 }
 
-/// `load[target=llama-cpp]`.
-fn instance_name(node: &str, target: &str) -> String {
-    format!("{node}[target={target}]")
+/// What `${target.…}` stands for.
+fn facts(target: &Sheet<TargetDocument>) -> BTreeMap<String, String> {
+    let mut facts = target.document.about.clone();
+    facts.insert("name".to_owned(), target.document.target.clone());
+    facts
 }
 
-fn entries<'a>(tree: &'a Tree, key: &str) -> &'a [Entry] {
-    tree.get(key).map(Tree::entries).unwrap_or_default()
-}
-
-/// Nodes of targets, and nodes of the plan that depend on one of those or on
-/// the target itself, directly or through others.
-fn swept(plan: &Loaded<PlanDocument>, targets: &[Loaded<TargetDocument>]) -> BTreeSet<String> {
-    let mut swept: BTreeSet<String> = targets
-        .iter()
-        .flat_map(|target| entries(&target.tree, "nodes").iter().map(|entry| entry.key.clone()))
-        .collect();
-    let depends: Vec<(&str, Vec<String>, bool)> = entries(&plan.tree, "nodes")
-        .iter()
-        .map(|entry| {
-            let (mut nodes, target) = mentions(&entry.value);
-            nodes.extend(needs(&entry.value));
-            (entry.key.as_str(), nodes, target)
-        })
-        .collect();
-    loop {
-        let before = swept.len();
-        for (name, nodes, target) in &depends {
-            if *target || nodes.iter().any(|node| swept.contains(node)) {
-                swept.insert((*name).to_owned());
-            }
-        }
-        if swept.len() == before {
-            return swept;
-        }
+/// Every combination of the steps of a vertex's axes, the last axis fastest;
+/// nothing where there would be too many.
+fn combinations(lattice: &Lattice<'_>, vertex: &Vertex, so_far: usize) -> Option<Vec<Vec<(usize, usize)>>> {
+    let lengths = || vertex.axes.iter().map(|axis| lattice.axes[*axis].points.len());
+    let count = lengths().try_fold(1_usize, usize::checked_mul)?;
+    if so_far.checked_add(count)? > INSTANCES {
+        return None;
     }
-}
-
-fn needs(node: &Tree) -> Vec<String> {
-    match node.get("needs").map(|tree| &tree.value) {
-        Some(Value::List(items)) => items
-            .iter()
-            .filter_map(|item| match &item.value {
-                Value::Text(name) => Some(name.clone()),
-                _ => None,
-            })
-            .collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Outputs of every node of a file, by the node's name.
-fn outputs(tree: &Tree) -> BTreeMap<String, &'static [&'static str]> {
-    let known = |entry: &Entry| {
-        entry.value.entries().iter().find_map(|setting| node::outputs_of(&setting.key)).unwrap_or_default()
+    let combination = |mut number: usize| {
+        let mut steps: Vec<(usize, usize)> = Vec::with_capacity(vertex.axes.len());
+        for axis in vertex.axes.iter().rev() {
+            let length = lattice.axes[*axis].points.len();
+            steps.push((*axis, number % length));
+            number /= length;
+        }
+        steps.reverse();
+        steps
     };
-    entries(tree, "nodes").iter().map(|entry| (entry.key.clone(), known(entry))).collect()
+    Some((0..count).map(combination).collect())
 }
 
-/// Reads a node: exactly one kind, beside the settings every node has.
-fn typed_node(tree: &Tree, entry: &Entry, scope: &Scope) -> Result<(node::Kind, CommonSettings), Slip> {
-    let (common, kinds): (Vec<_>, Vec<_>) =
-        tree.entries().iter().cloned().partition(|setting| COMMON.contains(&setting.key.as_str()));
-    let kind = match kinds.as_slice() {
-        [kind] => kind.clone(),
-        [] => {
-            return Err(Slip::new(entry.at, format!("the node `{}` names no kind", entry.key))
-                .help(format!("kinds: {}", KINDS.join(", "))));
-        }
-        [first, second, ..] => {
-            let message = format!("the node `{}` has both `{}` and `{}`", entry.key, first.key, second.key);
-            return Err(Slip::new(second.at, message).help("a node has one kind"));
-        }
+fn instance(written: &Written, late: &Late<'_>, vertex: usize, slips: &mut Vec<Slip>) -> Option<PlannedNode> {
+    let (kind, entries) = kind_of(written, slips)?;
+    let lattice = late.lattice;
+    if lattice.open && late.is_incomplete(&lattice.mentions[lattice.vertices[vertex].node]) {
+        return None;
+    }
+    let vertex = (&lattice.vertices[vertex], vertex);
+    let before = slips.len();
+    let settings = late.entry(kind, slips);
+    let common: Option<CommonSettings> = from_entries(entries, &kind.key, kind.at, slips);
+    if slips.len() > before {
+        return None;
+    }
+    let kind = from_entry::<node::Kind>(&settings, slips)?;
+    let referred = |is_need: bool| {
+        let mentions = lattice.mentions[vertex.0.node].nodes.iter();
+        let wanted = mentions.filter(move |mention| mention.is_need == is_need);
+        wanted.filter_map(|mention| lattice.referred(mention, late.target, late.steps)).collect()
     };
-    if !KINDS.contains(&kind.key.as_str()) {
-        let near = nearest(&kind.key, KINDS.iter().chain(&COMMON).copied());
-        let help = match near {
+    Some(PlannedNode {
+        name: lattice.instance_name(vertex.1, late.steps),
+        kind: Arc::new(kind),
+        references: referred(false),
+        needs: referred(true),
+        timeout: common?.timeout,
+        target: late.target.map(|target| lattice.targets[target].to_owned()),
+        sweep: lattice.labels(late.steps),
+        file: Arc::clone(&written.file),
+        at: written.at,
+    })
+}
+
+/// The entry that names the node's kind, and all entries.
+fn kind_of<'a>(written: &'a Written, slips: &mut Vec<Slip>) -> Option<(&'a Entry, &'a [Entry])> {
+    let Written { name, at, tree, .. } = written;
+    let kinds = || format!("kinds: {}", KINDS.join(", "));
+    let Value::Map(entries) = &tree.value else {
+        let message = format!("the node `{name}` is {}, not a kind with its settings", tree.value.describe());
+        let slip = Slip::new(if tree.value == Value::Null { *at } else { tree.at }, message);
+        slips.push(slip.help(format!("write its kind below its name; {}", kinds())));
+        return None;
+    };
+    let is_kind = |entry: &&Entry| KINDS.contains(&entry.key.as_str());
+    let unknown = entries.iter().filter(|entry| !is_kind(entry) && !COMMON.contains(&entry.key.as_str()));
+    let before = slips.len();
+    for entry in unknown {
+        let help = match nearest(&entry.key, KINDS.iter().chain(&COMMON).copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("kinds: {}", KINDS.join(", ")),
+            None => format!("beside {}, a node has one kind; {}", COMMON.join(", "), kinds()),
         };
-        return Err(Slip::new(kind.at, format!("there is no kind `{}`", kind.key)).help(help));
+        let message = format!("`{}` is neither a kind nor a setting that every node has", entry.key);
+        slips.push(Slip::new(entry.at, message).help(help));
     }
-    let at = kind.at;
-    let common: CommonSettings = from_tree(&Tree::written(Value::Map(common), at))?;
-    if let Some(unknown) = common.needs.iter().find(|need| !scope.nodes.contains_key(*need)) {
-        let at = tree.get("needs").map_or(at, |needs| needs.at);
-        let mut slip = Slip::new(at, format!("there is no node `{unknown}`"));
-        slip.help = nearest(unknown, scope.nodes.keys().map(String::as_str))
-            .map(|near| format!("did you mean `{near}`?"));
-        return Err(slip);
+    let mut found = entries.iter().filter(is_kind);
+    match (found.next(), found.next()) {
+        (Some(kind), None) => return Some((kind, entries)),
+        (Some(first), Some(second)) => {
+            let message = format!("the node `{name}` has both `{}` and `{}`", first.key, second.key);
+            slips.push(Slip::new(second.at, message).help("a node has one kind; make two nodes of it"));
+        }
+        (None, _) if slips.len() == before => {
+            slips.push(Slip::new(*at, format!("the node `{name}` names no kind")).help(kinds()));
+        }
+        (None, _) => {}
     }
-    let kind = from_tree(&Tree::written(Value::Map(vec![kind]), at))?;
-    Ok((kind, common))
+    None
+}
+
+/// Every subject, for each target and each step of the sweeps its nodes
+/// depend on.
+fn subjects(
+    plan: &Sheet<PlanDocument>,
+    targets: &[Sheet<TargetDocument>],
+    lattice: &Lattice<'_>,
+    mistakes: &mut Mistakes,
+) -> Vec<Subject> {
+    let mut subjects = Vec::new();
+    for entry in plan.tree.get("subjects").map(Tree::entries).unwrap_or_default() {
+        mistakes.name(&plan.file, &entry.key, entry.at);
+        let Some(document) = plan.document.subjects.get(&entry.key) else { continue };
+        let roles = roles(document, &entry.value);
+        let of_target: Vec<Option<usize>> = match targets.len() {
+            0 => vec![None],
+            count => (0..count).map(Some).collect(),
+        };
+        for target in of_target {
+            let mut vertex = Vertex { node: 0, target, axes: Vec::new() };
+            for (_, mention) in &roles {
+                match lattice.find(mention, target) {
+                    Ok(found) => vertex.axes.extend(lattice.free_axes(mention, found)),
+                    Err(slip) => mistakes.add(&plan.file, slip),
+                }
+            }
+            vertex.axes.sort_unstable();
+            vertex.axes.dedup();
+            for steps in combinations(lattice, &vertex, 0).unwrap_or_default() {
+                let target = target.map(|number| &targets[number]);
+                subjects.extend(subject(plan, entry, document, &roles, target, lattice, &vertex, &steps));
+            }
+        }
+    }
+    subjects
+}
+
+/// The nodes of a subject by role.
+fn roles(document: &SubjectDocument, tree: &Tree) -> Vec<(&'static str, Mention)> {
+    let role = |(role, input): (&'static str, &crate::value::Input)| {
+        let at = tree.get(role).map_or(tree.at, |role| role.at);
+        (role, Mention::of(input.0.clone(), at, false))
+    };
+    document.roles().map(role).into()
+}
+
+#[expect(clippy::too_many_arguments, reason = "one subject is where everything of a plan meets")]
+fn subject(
+    plan: &Sheet<PlanDocument>,
+    entry: &Entry,
+    document: &SubjectDocument,
+    roles: &[(&'static str, Mention)],
+    target: Option<&Sheet<TargetDocument>>,
+    lattice: &Lattice<'_>,
+    vertex: &Vertex,
+    steps: &Steps,
+) -> Option<Subject> {
+    let labels = lattice.labels(steps);
+    let swept = labels.iter().map(|(name, label)| format!("{name}={label}")).collect::<Vec<_>>().join(",");
+    let own = if swept.is_empty() { entry.key.clone() } else { format!("{}[{swept}]", entry.key) };
+    let target_name = target.map(|target| target.document.target.as_str());
+    let parts = [Some(plan.document.name.as_str()), target_name, Some(own.as_str())];
+    let mut about = target.map(|target| target.document.about.clone()).unwrap_or_default();
+    about.extend(labels);
+    let named = |(role, mention): &(&str, Mention)| {
+        Some(((*role).to_owned(), lattice.referred(mention, vertex.target, steps)?))
+    };
+    Some(Subject {
+        name: parts.into_iter().flatten().collect::<Vec<_>>().join("/"),
+        target: target_name.unwrap_or_default().to_owned(),
+        mode: document.mode,
+        error_limit: document.error_limit,
+        about,
+        roles: roles.iter().map(named).collect::<Option<_>>()?,
+        mode_at: entry.value.get("mode").map_or(entry.at, |mode| mode.at),
+        places: roles.iter().map(|(_, mention)| mention.at).collect::<Vec<Position>>(),
+    })
 }

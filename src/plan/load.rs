@@ -1,19 +1,17 @@
-//! Reads a plan with its targets, and collects every mistake of every file.
+//! Loads a plan with its targets and fragments, and collects every mistake of
+//! every file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-use serde::de::DeserializeOwned;
-
-use super::diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile};
-use super::document::{LANGUAGE, PlanDocument, TargetDocument};
-use super::expand::Expansion;
-use super::scope::Scope;
-use super::tree::{Position, Tree, Value};
-use super::typed::from_tree;
-use super::{Plan, Target, params};
+use super::diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile, nearest};
+use super::document::{PlanDocument, TargetDocument};
+use super::expand::{Expanded, expand};
+use super::files::{Disk, Files};
+use super::sheet::{Asker, Sheet, SheetReader};
+use super::tree::{Position, Tree};
+use super::{Plan, Target, review};
 
 /// What is given beside the plan: the site, the command line, the process.
 #[derive(Debug, Clone, Default)]
@@ -26,139 +24,53 @@ pub struct Given {
     pub variables: BTreeMap<String, String>,
 }
 
-/// A file that was read, with its mistakes so far.
-pub(super) struct Loaded<T> {
-    pub file: Arc<SourceFile>,
-    pub tree: Tree,
-    pub document: T,
-    pub params: IndexMap<String, Value>,
-}
-
-/// Loads a plan. The error holds every mistake of every file.
+/// Loads a plan from the file system. The error holds every mistake of every
+/// file.
 pub fn load(path: &Path, given: &Given) -> Result<Plan, Diagnostics> {
+    load_from(&Disk, path, given)
+}
+
+/// Loads a plan from wherever its files are.
+pub fn load_from(files: &dyn Files, path: &Path, given: &Given) -> Result<Plan, Diagnostics> {
     let mut mistakes = Mistakes::default();
-    let Some(plan) = read::<PlanDocument>(path, given, &mut mistakes) else {
-        return Err(mistakes.into_diagnostics());
-    };
-    mistakes.version(&plan.file, &plan.tree, plan.document.orchestrate);
-    let base = path.parent().unwrap_or(Path::new("."));
-    let mut targets = Vec::new();
-    for (number, target) in plan.document.targets.iter().enumerate() {
-        let path = base.join(target);
-        if path.is_file() {
-            targets.extend(read::<TargetDocument>(&path, given, &mut mistakes));
-        } else {
-            let at = item_position(&plan.tree, "targets", number);
-            mistakes.add(
-                &plan.file,
-                Slip::new(at, format!("there is no target file {target}"))
-                    .help("targets are named relative to the plan's file"),
-            );
-        }
-    }
-    for target in &targets {
-        mistakes.version(&target.file, &target.tree, target.document.orchestrate);
-    }
-    mistakes.unknown_set(given, &plan, &targets);
+    let mut reader = SheetReader { files, given, mistakes: &mut mistakes, alone: false };
+    let plan = reader.read::<PlanDocument>(path, None, |_| Some(String::new()));
+    let targets = plan.as_ref().map(|plan| targets(&mut reader, plan)).unwrap_or_default();
+    let Some(plan) = plan else { return Err(mistakes.into_diagnostics()) };
     mistakes.names(&plan, &targets);
-    let mut expansion = Expansion::new(&plan, &targets, given, &mut mistakes);
-    expansion.expand();
-    let (nodes, subjects) = expansion.finish();
-    if mistakes.0.is_empty() {
-        return Ok(Plan {
-            name: plan.document.name,
-            description: plan.document.description,
-            path: path.to_owned(),
-            targets: targets
-                .into_iter()
-                .map(|target| Target {
-                    name: target.document.target,
-                    about: target.document.about,
-                    requires: target.document.requires,
-                })
-                .collect(),
-            nodes,
-            subjects,
-        });
+    mistakes.unknown_set(given, &plan, &targets);
+    let Expanded { nodes, subjects } = expand(&plan, &targets, false, &mut mistakes);
+    let plan = Plan {
+        name: plan.document.name,
+        description: plan.document.description,
+        file: plan.file,
+        targets: targets.into_iter().map(|target| described(target.document)).collect(),
+        nodes,
+        subjects,
+    };
+    if mistakes.is_empty() {
+        review::review(&plan, &mut mistakes);
     }
-    Err(mistakes.into_diagnostics())
+    if mistakes.is_empty() { Ok(plan) } else { Err(mistakes.into_diagnostics()) }
 }
 
-/// Reads one file as far as it can be read without resolving references,
-/// apart from `requires`, whose site values are resolved at once.
-fn read<T: DeserializeOwned>(path: &Path, given: &Given, mistakes: &mut Mistakes) -> Option<Loaded<T>> {
-    let file = match SourceFile::read(path) {
-        Ok(file) => file,
-        Err(diagnostic) => {
-            mistakes.0.push(diagnostic);
-            return None;
-        }
-    };
-    let tree = match Tree::parse(&file.text) {
-        Ok(tree) => tree,
-        Err(slip) => {
-            mistakes.add(&file, slip);
-            return None;
-        }
-    };
-    let mut slips = Vec::new();
-    let prefix = match tree.get("target").map(|target| &target.value) {
-        Some(Value::Text(name)) => name.clone(),
-        _ => String::new(),
-    };
-    let params = params::resolve(&tree, &own_settings(given, &prefix), &mut slips);
-    let tree = resolved_requirements(tree, given, &params, &mut slips);
-    for slip in slips {
-        mistakes.add(&file, slip);
-    }
-    match from_tree::<T>(&tree) {
-        Ok(document) => Some(Loaded { file, tree, document, params }),
-        Err(slip) => {
-            mistakes.add(&file, slip);
-            None
-        }
-    }
+fn described(document: TargetDocument) -> Target {
+    Target { name: document.target, about: document.about, requires: document.requires }
 }
 
-/// The `--set` values that belong to the plan (no prefix) or to a target.
-fn own_settings(given: &Given, prefix: &str) -> Vec<(String, String)> {
-    let own = given.set.iter().filter_map(|(name, value)| match name.split_once('.') {
-        None if prefix.is_empty() => Some((name.clone(), value.clone())),
-        Some((target, name)) if target == prefix => Some((name.to_owned(), value.clone())),
-        _ => None,
+fn targets(reader: &mut SheetReader<'_>, plan: &Sheet<PlanDocument>) -> Vec<Sheet<TargetDocument>> {
+    let base = plan.file.path.parent().unwrap_or(Path::new(""));
+    let named = plan.tree.get("targets").map(Tree::items).unwrap_or_default();
+    let read = named.iter().filter_map(|item| {
+        let asker = Asker { file: &plan.file, at: item.at, what: "target" };
+        reader.read(&base.join(item.text()?), Some(&asker), prefix)
     });
-    own.collect()
+    read.collect()
 }
 
-/// A target's requirements decide whether anything else of it is looked at,
-/// so a site value that is not given is an empty one here.
-fn resolved_requirements(
-    mut tree: Tree,
-    given: &Given,
-    params: &IndexMap<String, Value>,
-    slips: &mut Vec<Slip>,
-) -> Tree {
-    let Value::Map(entries) = &mut tree.value else { return tree };
-    for entry in entries.iter_mut().filter(|entry| entry.key == "requires") {
-        let scope = Scope {
-            params: params.clone(),
-            site: given.site.clone(),
-            site_optional: true,
-            variables: given.variables.clone(),
-            ..Scope::default()
-        };
-        entry.value = scope.substitute(&entry.value, slips);
-    }
-    tree
-}
-
-/// The position of an item of a list under a key, or of the key's value.
-fn item_position(tree: &Tree, key: &str, number: usize) -> Position {
-    match tree.get(key) {
-        Some(Tree { value: Value::List(items), at, .. }) => items.get(number).map_or(*at, |item| item.at),
-        Some(other) => other.at,
-        None => tree.at,
-    }
+/// A target's parameters are set as `TARGET.name`.
+pub(super) fn prefix(target: &Tree) -> Option<String> {
+    target.get("target")?.text().map(str::to_owned)
 }
 
 /// Every mistake found so far.
@@ -166,50 +78,50 @@ fn item_position(tree: &Tree, key: &str, number: usize) -> Position {
 pub(super) struct Mistakes(Vec<Diagnostic>);
 
 impl Mistakes {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.0.push(diagnostic);
+    }
+
     pub fn add(&mut self, file: &Arc<SourceFile>, slip: Slip) {
         self.0.push(Diagnostic { slip, file: Arc::clone(file) });
     }
 
-    fn version(&mut self, file: &Arc<SourceFile>, tree: &Tree, version: u32) {
-        if version > LANGUAGE {
-            let at = tree.get("orchestrate").map_or(tree.at, |tree| tree.at);
-            let message = format!("the file is of version {version}, this program reads up to {LANGUAGE}");
-            self.add(file, Slip::new(at, message).help("use a newer orchestrate"));
-        }
+    pub fn add_all(&mut self, file: &Arc<SourceFile>, slips: Vec<Slip>) {
+        slips.into_iter().for_each(|slip| self.add(file, slip));
     }
 
-    /// Names become parts of paths and of instance names, so they are plain,
-    /// and two targets have two names.
-    fn names(&mut self, plan: &Loaded<PlanDocument>, targets: &[Loaded<TargetDocument>]) {
-        let is_name = |name: &str| {
-            !name.is_empty()
-                && !name.starts_with('.')
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-        };
-        let help = "use letters, digits, `-`, `_` and `.`";
-        let mut check = |file: &Arc<SourceFile>, name: &str, at: Position| {
-            if !is_name(name) {
-                self.add(file, Slip::new(at, format!("{name:?} cannot be a name")).help(help));
-            }
-        };
+    /// Names are plain, and no name means two things.
+    pub fn names(&mut self, plan: &Sheet<PlanDocument>, targets: &[Sheet<TargetDocument>]) {
         let at = |tree: &Tree, key: &str| tree.get(key).map_or(tree.at, |tree| tree.at);
-        check(&plan.file, &plan.document.name, at(&plan.tree, "name"));
-        for entry in plan.tree.get("nodes").into_iter().flat_map(Tree::entries) {
-            check(&plan.file, &entry.key, entry.at);
+        if !plan.document.name.is_empty() {
+            self.name(&plan.file, &plan.document.name, at(&plan.tree, "name"));
         }
-        for target in targets {
-            check(&target.file, &target.document.target, at(&target.tree, "target"));
-            for entry in target.tree.get("nodes").into_iter().flat_map(Tree::entries) {
-                check(&target.file, &entry.key, entry.at);
-            }
+        let nodes = plan.nodes.iter().chain(targets.iter().flat_map(|target| &target.nodes));
+        for node in nodes {
+            self.name(&node.file, &node.name, node.at);
         }
         for (number, target) in targets.iter().enumerate() {
             let name = &target.document.target;
-            let twin = targets[..number].iter().find(|other| other.document.target == *name);
-            if let Some(twin) = twin {
+            let place = at(&target.tree, "target");
+            if !name.is_empty() {
+                self.name(&target.file, name, place);
+            }
+            if let Some(twin) = targets[..number].iter().find(|other| other.document.target == *name) {
                 let help = format!("the other is {}; rename one of them", twin.file.path.display());
-                let slip = Slip::new(at(&target.tree, "target"), format!("two targets are named `{name}`"));
-                self.add(&target.file, slip.help(help));
+                let message = format!("two targets are named `{name}`");
+                self.add(&target.file, Slip::new(place, message).help(help));
+            }
+            for node in &target.nodes {
+                if let Some(twin) = plan.nodes.iter().find(|other| other.name == node.name) {
+                    let place = format!("{}:{}", twin.file.path.display(), twin.at.line);
+                    let message = format!("the plan and its target both have a node `{}`", node.name);
+                    let help = format!("the other is at {place}; rename one of them");
+                    self.add(&node.file, Slip::new(node.at, message).help(help));
+                }
             }
         }
     }
@@ -217,22 +129,17 @@ impl Mistakes {
     fn unknown_set(
         &mut self,
         given: &Given,
-        plan: &Loaded<PlanDocument>,
-        targets: &[Loaded<TargetDocument>],
+        plan: &Sheet<PlanDocument>,
+        targets: &[Sheet<TargetDocument>],
     ) {
-        let known: Vec<String> = plan
-            .params
-            .keys()
-            .cloned()
-            .chain(targets.iter().flat_map(|target| {
-                let prefix = &target.document.target;
-                target.params.keys().map(move |name| format!("{prefix}.{name}"))
-            }))
-            .collect();
+        let of_targets = targets.iter().flat_map(|target| {
+            target.params.values.keys().map(|name| format!("{}.{name}", target.document.target))
+        });
+        let known: Vec<String> = plan.params.values.keys().cloned().chain(of_targets).collect();
         for (name, _) in given.set.iter().filter(|(name, _)| !known.contains(name)) {
-            let near = super::diagnostic::nearest(name, known.iter().map(String::as_str));
-            let help = match near {
+            let help = match nearest(name, known.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
+                None if known.is_empty() => "this plan has no parameters".to_owned(),
                 None => format!("parameters of this plan: {}", known.join(", ")),
             };
             let slip = Slip::new(Position::default(), format!("--set {name}: there is no such parameter"));
@@ -240,7 +147,7 @@ impl Mistakes {
         }
     }
 
-    fn into_diagnostics(mut self) -> Diagnostics {
+    pub fn into_diagnostics(mut self) -> Diagnostics {
         self.0.sort_by(|a, b| (&a.file.path, a.slip.at).cmp(&(&b.file.path, b.slip.at)));
         self.0.dedup();
         Diagnostics(self.0)

@@ -2,26 +2,37 @@
 //!
 //! This room knows the settings types of nodes and nothing of running them.
 
+mod check;
 pub mod diagnostic;
 pub mod document;
 mod expand;
+mod files;
+mod late;
+mod lattice;
 mod load;
+mod mention;
+mod mistake;
 mod params;
+mod review;
 pub mod schema;
 mod scope;
+mod sheet;
 mod site;
+mod sweep;
 pub mod tree;
 pub mod typed;
+pub mod yaml;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
+pub use check::{Checked, check};
 pub use diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile};
-pub use load::{Given, load};
-pub use site::Site;
+pub use files::{Disk, Files};
+pub use load::{Given, load, load_from};
+pub use site::{Site, read_site};
 
 use crate::evidence::mode::Mode;
 use crate::host::Requirement;
@@ -38,7 +49,7 @@ pub struct Plan {
     /// What it is for.
     pub description: String,
     /// The file it was read from.
-    pub path: PathBuf,
+    pub file: Arc<SourceFile>,
     /// The targets in the order of the plan.
     pub targets: Vec<Target>,
     /// Node instances by name.
@@ -65,12 +76,16 @@ pub struct PlannedNode {
     pub name: String,
     /// Kind and settings.
     pub kind: Arc<Kind>,
+    /// Instances that its settings refer to.
+    pub references: Vec<String>,
     /// Instances that must succeed before it although no data flows.
     pub needs: Vec<String>,
     /// How long it may take in all.
     pub timeout: Option<Duration>,
     /// The target it belongs to.
     pub target: Option<String>,
+    /// The steps of the sweeps it depends on, as name and label.
+    pub sweep: Vec<(String, String)>,
     /// The file it is written in.
     pub file: Arc<SourceFile>,
     /// Where in that file.
@@ -88,8 +103,12 @@ pub struct Subject {
     pub mode: Mode,
     /// Share of measured requests that may fail, from 0 to 1.
     pub error_limit: f64,
-    /// Facts of the target.
+    /// Facts of the target, and the steps of sweeps by their names.
     pub about: BTreeMap<String, String>,
     /// Node instances by role.
     pub roles: Vec<(String, String)>,
+    /// Where its mode is written in the plan's file.
+    pub mode_at: Position,
+    /// Where each of its roles is written there.
+    pub places: Vec<Position>,
 }

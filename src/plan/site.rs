@@ -1,15 +1,20 @@
 //! Site files: the values of one machine, kept out of plans and evidence.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-use super::diagnostic::{Diagnostic, Diagnostics, SourceFile};
+use super::diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile};
+use super::document::LANGUAGE;
+use super::files::Files;
+use super::params::scalar;
 use super::tree::Tree;
 use super::typed::from_tree;
+use super::yaml;
 
 /// A site file.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -19,15 +24,55 @@ pub struct Site {
     pub orchestrate: u32,
     /// Values that `${site.NAME}` stands for: paths, ports, programs.
     #[serde(default)]
-    pub values: BTreeMap<String, String>,
+    pub values: BTreeMap<String, SiteValue>,
 }
 
-impl Site {
-    /// Reads a site file.
-    pub fn read(path: &Path) -> Result<Self, Diagnostics> {
-        let one = |diagnostic| Diagnostics(vec![diagnostic]);
-        let file = SourceFile::read(path).map_err(one)?;
-        let read = Tree::parse(&file.text).and_then(|tree| from_tree(&tree));
-        read.map_err(|slip| one(Diagnostic { slip, file: Arc::clone(&file) }))
+/// Text, a number or a boolean of one machine.
+#[derive(Debug, Clone)]
+pub struct SiteValue;
+
+impl<'de> Deserialize<'de> for SiteValue {
+    /// Accepts anything: values are read as they are written.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
     }
+}
+
+impl JsonSchema for SiteValue {
+    fn schema_name() -> Cow<'static, str> {
+        "SiteValue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "number", "boolean"],
+            "description": "a value of this machine: a path, a port, a program",
+        })
+    }
+}
+
+/// Reads the values of a site file by name.
+pub fn read_site(files: &dyn Files, path: &Path) -> Result<BTreeMap<String, String>, Diagnostics> {
+    let file = SourceFile::read(files, path).map_err(|diagnostic| Diagnostics(vec![diagnostic]))?;
+    let mut slips = Vec::new();
+    let values = yaml::parse(&file.text, &mut slips).map(|tree| values(&tree, &mut slips)).unwrap_or_default();
+    if slips.is_empty() {
+        return Ok(values);
+    }
+    let diagnostic = |slip| Diagnostic { slip, file: Arc::clone(&file) };
+    Err(Diagnostics(slips.into_iter().map(diagnostic).collect()))
+}
+
+fn values(tree: &Tree, slips: &mut Vec<Slip>) -> BTreeMap<String, String> {
+    let site: Option<Site> = from_tree(tree, slips);
+    if site.is_some_and(|site| site.orchestrate > LANGUAGE) {
+        let at = tree.get("orchestrate").map_or(tree.at, |version| version.at);
+        let message = format!("the file is of a newer version, this program reads up to {LANGUAGE}");
+        slips.push(Slip::new(at, message).help("use a newer orchestrate"));
+    }
+    let entries = tree.get("values").map(Tree::entries).unwrap_or_default();
+    let value = |entry: &super::tree::Entry| {
+        Some((entry.key.clone(), scalar(&entry.value, &entry.key, slips)?.as_text()?))
+    };
+    entries.iter().filter_map(value).collect()
 }

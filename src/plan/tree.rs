@@ -1,11 +1,9 @@
 //! A YAML document as a tree in which every value knows its line and column.
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{DuplicateKeyPolicy, Spanned};
+use std::fmt;
 
-use super::diagnostic::Slip;
-
-/// A place in a file; lines and columns count from 1.
+/// A place in a file; lines and columns count from 1, and line 0 is the file
+/// as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position {
     /// Line, from 1.
@@ -21,8 +19,20 @@ pub struct Tree {
     pub value: Value,
     /// Where it starts.
     pub at: Position,
-    /// Whether a reference stood here, whose value may also serve as text.
-    pub resolved: bool,
+    /// How it got there.
+    pub origin: Origin,
+}
+
+/// How a value got into a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Written without quotes, or a list or a mapping.
+    Plain,
+    /// Written in quotes or as a block of text.
+    Quoted,
+    /// A reference stood here, or the value was given on the command line:
+    /// text may serve as a number and a number as text.
+    Resolved,
 }
 
 /// A YAML 1.2 value.
@@ -32,17 +42,20 @@ pub enum Value {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
-    Integer(i64),
-    /// A number with a fraction or an exponent.
-    Float(f64),
-    /// Text.
+    /// A number.
+    Number(Number),
+    /// Text, in which `${…}` is a reference and `$${` stands for `${`.
     Text(String),
     /// A list.
     List(Vec<Tree>),
     /// A mapping in the order of the file; its keys are unique.
     Map(Vec<Entry>),
 }
+
+/// A number of the YAML 1.2 core schema, as it is written, so that a version
+/// such as `1.10` stays what it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Number(String);
 
 /// One `key: value` of a mapping.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,28 +69,22 @@ pub struct Entry {
 }
 
 impl Tree {
-    /// Parses one YAML document; a duplicate key is an error.
-    pub fn parse(text: &str) -> Result<Self, Slip> {
-        let options = serde_saphyr::options! {
-            strict_booleans: true,
-            legacy_octal_numbers: false,
-            duplicate_keys: DuplicateKeyPolicy::Error,
-        };
-        serde_saphyr::from_str_with_options::<Spanned<Value>>(text, options)
-            .map(Self::from)
-            .map_err(|error| Slip::from_yaml(&error))
-    }
-
-    /// A value as the file holds it.
+    /// A value that no file holds as it is.
     #[must_use]
-    pub fn written(value: Value, at: Position) -> Self {
-        Self { value, at, resolved: false }
+    pub fn resolved(value: Value, at: Position) -> Self {
+        Self { value, at, origin: Origin::Resolved }
     }
 
     /// The entry with this key, if the tree is a mapping that has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Tree> {
-        self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    /// The entry with this key, with the place of the key.
+    #[must_use]
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key)
     }
 
     /// The entries of a mapping; nothing for any other value.
@@ -89,96 +96,121 @@ impl Tree {
         }
     }
 
+    /// The items of a list; nothing for any other value.
+    #[must_use]
+    pub fn items(&self) -> &[Tree] {
+        match &self.value {
+            Value::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The text, if the value is one.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Shows every text of the tree, in the order of the file, with its place.
+    pub fn visit_texts<'a>(&'a self, visit: &mut impl FnMut(&'a str, Position)) {
+        match &self.value {
+            Value::Text(text) => visit(text, self.at),
+            Value::List(items) => items.iter().for_each(|item| item.visit_texts(visit)),
+            Value::Map(entries) => entries.iter().for_each(|entry| entry.value.visit_texts(visit)),
+            _ => {}
+        }
+    }
+}
+
+impl Value {
     /// What the value is, for a sentence: "the text `x`", "a list".
     #[must_use]
     pub fn describe(&self) -> String {
-        match &self.value {
-            Value::Null => "nothing".to_owned(),
-            Value::Bool(value) => format!("the boolean {value}"),
-            Value::Integer(value) => format!("the number {value}"),
-            Value::Float(value) => format!("the number {value}"),
-            Value::Text(value) => format!("the text {value:?}"),
-            Value::List(_) => "a list".to_owned(),
-            Value::Map(_) => "a mapping".to_owned(),
+        match self {
+            Self::Null => "nothing".to_owned(),
+            Self::Bool(value) => format!("the boolean {value}"),
+            Self::Number(number) => format!("the number {number}"),
+            Self::Text(value) => format!("the text {value:?}"),
+            Self::List(_) => "a list".to_owned(),
+            Self::Map(_) => "a mapping".to_owned(),
+        }
+    }
+
+    /// The value as text, if it is no list, no mapping and not nothing.
+    #[must_use]
+    pub fn as_text(&self) -> Option<String> {
+        match self {
+            Self::Bool(value) => Some(value.to_string()),
+            Self::Number(number) => Some(number.to_string()),
+            Self::Text(text) => Some(text.clone()),
+            Self::Null | Self::List(_) | Self::Map(_) => None,
         }
     }
 }
 
-impl From<Spanned<Value>> for Tree {
-    fn from(spanned: Spanned<Value>) -> Self {
-        Self::written(spanned.value, position(&spanned.referenced))
-    }
-}
-
-/// Where a location of the parser is.
-pub(super) fn position(location: &serde_saphyr::Location) -> Position {
-    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    Position { line: number(location.line()), column: number(location.column()) }
-}
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor)
-    }
-}
-
-struct ValueVisitor;
-
-impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a YAML value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Integer(value))
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
-        i64::try_from(value)
-            .map(Value::Integer)
-            .map_err(|_| E::custom(format!("the number {value} is too large")))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::Text(value.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = sequence.next_element::<Spanned<Value>>()? {
-            items.push(item.into());
+impl Number {
+    /// Reads a number of the core schema: decimal, `0o…`, `0x…`, with a
+    /// fraction or an exponent. Infinities and what is not a number are text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = |text: &str, radix| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
+        if let Some(octal) = text.strip_prefix("0o") {
+            return digits(octal, 8).then(|| Self(text.to_owned()));
         }
-        Ok(Value::List(items))
+        if let Some(hexadecimal) = text.strip_prefix("0x") {
+            return digits(hexadecimal, 16).then(|| Self(text.to_owned()));
+        }
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+            None => (unsigned, None),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let decimal = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        let mantissa_holds =
+            decimal(whole) && decimal(fraction) && !(whole.is_empty() && fraction.is_empty());
+        let exponent_holds =
+            exponent.is_none_or(|text| digits(text.strip_prefix(['-', '+']).unwrap_or(text), 10));
+        (mantissa_holds && exponent_holds).then(|| Self(text.to_owned()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some((key, value)) = map.next_entry::<Spanned<String>, Spanned<Value>>()? {
-            entries.push(Entry { at: position(&key.referenced), key: key.value, value: value.into() });
+    /// The number, if it is written as a whole number and fits.
+    #[must_use]
+    pub fn integer(&self) -> Option<i128> {
+        if let Some(octal) = self.0.strip_prefix("0o") {
+            return i128::from_str_radix(octal, 8).ok();
         }
-        Ok(Value::Map(entries))
+        if let Some(hexadecimal) = self.0.strip_prefix("0x") {
+            return i128::from_str_radix(hexadecimal, 16).ok();
+        }
+        self.0.parse().ok()
+    }
+
+    /// The number, if it is finite.
+    #[must_use]
+    pub fn float(&self) -> Option<f64> {
+        match self.integer() {
+            #[expect(clippy::cast_precision_loss, reason = "a setting with a fraction is not exact either")]
+            Some(integer) => Some(integer as f64),
+            None => self.0.parse().ok().filter(|number: &f64| number.is_finite()),
+        }
+    }
+
+    /// Whether it has a digit after a leading zero, which YAML 1.1 reads as
+    /// octal and YAML 1.2 as decimal.
+    #[must_use]
+    pub fn has_leading_zero(&self) -> bool {
+        let unsigned = self.0.strip_prefix(['-', '+']).unwrap_or(&self.0);
+        unsigned.len() > 1 && unsigned.starts_with('0') && unsigned.bytes().all(|b| b.is_ascii_digit())
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -187,26 +219,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_knows_its_line_and_column() {
-        let tree = Tree::parse("a: 1\nb:\n  - x\n  - {c: true}\n").unwrap();
-        assert_eq!(tree.get("a").unwrap().at, Position { line: 1, column: 4 });
-        let Value::List(items) = &tree.get("b").unwrap().value else { panic!("no list") };
-        assert_eq!(items[0].at, Position { line: 3, column: 5 });
-        assert_eq!(items[1].entries()[0].at, Position { line: 4, column: 6 });
-        assert_eq!(items[1].get("c").unwrap().value, Value::Bool(true));
+    fn a_number_is_what_the_core_schema_calls_one() {
+        for text in ["0", "12", "-3", "+4", "012", "0o17", "0xfF", "1.5", ".5", "1.", "1e3", "-2.5E-3"] {
+            assert!(Number::parse(text).is_some(), "{text}");
+        }
+        for text in ["", "-", ".", "e3", "1e", "1e+", "0o8", "0x", "1_000", "1:30", ".inf", "1.2.3", "12x"] {
+            assert!(Number::parse(text).is_none(), "{text}");
+        }
     }
 
     #[test]
-    fn a_duplicate_key_is_refused_at_its_place() {
-        let slip = Tree::parse("a: 1\nb: 2\na: 3\n").unwrap_err();
-        assert_eq!(slip.at.line, 3, "{slip:?}");
-        assert!(slip.message.contains('a'), "{slip:?}");
-    }
-
-    #[test]
-    fn words_of_yaml_1_1_stay_text() {
-        let tree = Tree::parse("[no, on, yes, 012x, 1:30]").unwrap();
-        let Value::List(items) = &tree.value else { panic!("no list") };
-        assert!(items.iter().all(|item| matches!(item.value, Value::Text(_))), "{items:?}");
+    fn a_number_keeps_how_it_is_written() {
+        let number = |text: &str| Number::parse(text).unwrap();
+        assert_eq!(number("1.10").to_string(), "1.10");
+        assert_eq!(number("0x10").integer(), Some(16));
+        assert_eq!(number("1e3").integer(), None);
+        assert_eq!(number("1e3").float(), Some(1000.0));
+        assert_eq!(number("1e999").float(), None);
+        assert!(number("012").has_leading_zero());
+        assert!(!number("0").has_leading_zero() && !number("0.5").has_leading_zero());
     }
 }

@@ -1,129 +1,287 @@
-//! Typed values from a [`Tree`]: a serde deserializer whose errors know where.
+//! Typed values from a [`Tree`]: a serde deserializer whose errors know where,
+//! and which goes on after an error to find the others.
 
-use std::fmt;
+use std::borrow::Cow;
 
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
     VariantAccess, Visitor,
 };
 
-use super::diagnostic::{Slip, nearest};
-use super::tree::{Entry, Position, Tree, Value};
+use super::diagnostic::Slip;
+use super::mistake::{Faults, Mistake};
+use super::tree::{Entry, Number, Origin, Position, Tree, Value};
+use super::yaml::misread;
+use crate::value::reference::{Piece, pieces};
 
-/// Reads a typed value; the error says what was expected and where.
-pub fn from_tree<T: DeserializeOwned>(tree: &Tree) -> Result<T, Slip> {
-    T::deserialize(Reader { tree }).map_err(|error| error.into_slip(tree.at))
+/// Reads a typed value. Every mistake goes to `slips`; there is a value only
+/// where there is none.
+pub fn from_tree<T: DeserializeOwned>(tree: &Tree, slips: &mut Vec<Slip>) -> Option<T> {
+    read(tree.at, slips, |faults| T::deserialize(Reader::new(tree, faults)))
 }
 
-/// A mistake whose place is filled in by the innermost value that knows it.
-#[derive(Debug)]
-struct Mistake {
-    message: String,
-    help: Option<String>,
-    at: Option<Position>,
+/// Reads a mapping without some of its keys.
+pub fn from_entries<T: DeserializeOwned>(
+    entries: &[Entry],
+    without: &str,
+    at: Position,
+    slips: &mut Vec<Slip>,
+) -> Option<T> {
+    read(at, slips, |faults| T::deserialize(Fields { entries, without, at, faults }))
 }
 
-impl Mistake {
-    fn at(mut self, at: Position) -> Self {
-        self.at.get_or_insert(at);
-        self
-    }
-
-    fn into_slip(self, fallback: Position) -> Slip {
-        Slip { message: self.message, at: self.at.unwrap_or(fallback), help: self.help }
-    }
+/// Reads one alternative of several: the key names it, the value holds its
+/// settings.
+pub fn from_entry<T: DeserializeOwned>(entry: &Entry, slips: &mut Vec<Slip>) -> Option<T> {
+    let key = Tree { value: Value::Text(entry.key.clone()), at: entry.at, origin: Origin::Plain };
+    read(entry.at, slips, |faults| {
+        T::deserialize(Alternative { key: &key, value: &entry.value, faults })
+    })
 }
 
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Mistake {}
-
-fn unknown(what: &str, word: &str, expected: &[&str]) -> Mistake {
-    let known = expected.join(", ");
-    let help = match nearest(word, expected.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`? known here: {known}"),
-        None if known.is_empty() => "nothing can be set here".to_owned(),
-        None => format!("known here: {known}"),
-    };
-    Mistake { message: format!("unknown {what} `{word}`"), help: Some(help), at: None }
-}
-
-impl de::Error for Mistake {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        Self { message: message.to_string(), help: None, at: None }
-    }
-
-    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        unknown("key", field, expected)
-    }
-
-    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        unknown("word", variant, expected)
-    }
-
-    fn missing_field(field: &'static str) -> Self {
-        Self {
-            message: format!("the key `{field}` is missing"),
-            help: Some(format!("add `{field}:` here")),
-            at: None,
+/// Reads again and again, each time without what is known to be wrong, until
+/// nothing new is found.
+fn read<T>(
+    at: Position,
+    slips: &mut Vec<Slip>,
+    mut attempt: impl FnMut(&Faults) -> Result<T, Mistake>,
+) -> Option<T> {
+    let faults = Faults::default();
+    let value = loop {
+        match attempt(&faults) {
+            Ok(value) => break Some(value),
+            Err(mistake) if mistake.left_out => {}
+            Err(mistake) => {
+                if !mistake.follows {
+                    faults.slips.borrow_mut().push(mistake.into_slip(at));
+                }
+                break None;
+            }
         }
-    }
+    };
+    let found = faults.slips.into_inner();
+    let value = value.filter(|_| found.is_empty());
+    slips.extend(found);
+    value
 }
 
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     tree: &'a Tree,
+    faults: &'a Faults,
+    /// Whether the setting keeps its references until the node runs.
+    keeps_references: bool,
 }
 
-impl Reader<'_> {
-    fn mismatch<T>(self, expected: &str) -> Result<T, Mistake> {
-        let help = match &self.tree.value {
-            Value::Integer(_) | Value::Float(_) | Value::Bool(_) if expected == "text" => {
-                Some("put it in quotes if text is meant".to_owned())
+impl<'a> Reader<'a> {
+    fn new(tree: &'a Tree, faults: &'a Faults) -> Self {
+        Self { tree, faults, keeps_references: false }
+    }
+
+    fn mistake(self, message: impl Into<String>) -> Mistake {
+        Mistake::new(message).at(self.tree.at)
+    }
+
+    fn mismatch(self, expected: &str) -> Mistake {
+        let found = &self.tree.value;
+        let mistake = self.mistake(format!("expected {expected}, found {}", found.describe()));
+        match (expected, found) {
+            ("text", Value::Number(_) | Value::Bool(_)) => mistake.help(format!(
+                "write it in quotes if text is meant: \"{}\"",
+                found.as_text().unwrap_or_default()
+            )),
+            ("text", Value::Null) => mistake.help("write the text, or \"\" for an empty one"),
+            ("true or false", Value::Text(text)) => mistake.help(match misread(text) {
+                Some("the boolean true") => "write true",
+                Some("the boolean false") => "write false",
+                _ => "write true or false, without quotes",
+            }),
+            ("a list", Value::Text(_) | Value::Number(_) | Value::Bool(_)) => {
+                mistake.help(format!("write a list of one: [{}]", found.as_text().unwrap_or_default()))
             }
-            _ => None,
-        };
-        let message = format!("expected {expected}, found {}", self.tree.describe());
-        Err(Mistake { message, help, at: Some(self.tree.at) })
+            ("a list", Value::Null | Value::Map(_)) => mistake.help("write a list: each item on a line of its own after `- `"),
+            ("a mapping", _) => mistake.help("write `key: value` lines, indented below the key, or {} for none"),
+            ("a number" | "a whole number", Value::Text(text)) if self.is_number(text) => {
+                mistake.help("write it without quotes")
+            }
+            ("a number" | "a whole number", _) => mistake.help("write a number such as 1, without a unit"),
+            ("nothing", _) => mistake.help("remove the value; it takes no settings"),
+            _ => mistake,
+        }
+    }
+
+    fn is_number(self, text: &str) -> bool {
+        Number::parse(text).is_some()
     }
 
     fn visit_text<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        match &self.tree.value {
-            Value::Text(text) => visitor.visit_str(text).map_err(|e: Mistake| e.at(self.tree.at)),
-            Value::Integer(n) if self.tree.resolved => visitor.visit_str(&n.to_string()),
-            Value::Float(x) if self.tree.resolved => visitor.visit_str(&x.to_string()),
-            Value::Bool(b) if self.tree.resolved => visitor.visit_str(&b.to_string()),
-            _ => self.mismatch("text"),
+        let resolved = self.tree.origin == Origin::Resolved;
+        let text = match &self.tree.value {
+            Value::Text(text) => Cow::Borrowed(text.as_str()),
+            Value::Number(_) | Value::Bool(_) if resolved => {
+                self.tree.value.as_text().unwrap_or_default().into()
+            }
+            _ => return Err(self.mismatch("text")),
+        };
+        if self.tree.origin == Origin::Plain && let Some(other) = misread(&text) {
+            let message = format!("`{text}` without quotes is {other} to some readers of YAML");
+            let help = format!("write \"{text}\" if text is meant");
+            return Err(self.mistake(message).help(help));
+        }
+        let placed = |e: Mistake| e.at(self.tree.at);
+        if self.keeps_references || !text.contains("${") {
+            return visitor.visit_str(&text).map_err(placed);
+        }
+        visitor.visit_str(&self.literal(&text)?).map_err(placed)
+    }
+
+    /// The text of a setting that cannot hold what a node produces.
+    fn literal(self, text: &str) -> Result<String, Mistake> {
+        let mut literal = String::new();
+        for piece in pieces(text).unwrap_or_default() {
+            match piece {
+                Piece::Literal(part) => literal.push_str(&part),
+                Piece::Reference(inner) => {
+                    let message =
+                        format!("`${{{inner}}}` is known only once that node has run, and this is needed before");
+                    return Err(self.mistake(message).help("write the value itself, or use a parameter"));
+                }
+            }
+        }
+        Ok(literal)
+    }
+
+    fn visit_integer<'de, V: Visitor<'de>>(
+        self,
+        visitor: V,
+        least: i128,
+        most: i128,
+    ) -> Result<V::Value, Mistake> {
+        let number = self.number("a whole number")?;
+        let Some(integer) = number.integer() else {
+            let help = number.float().filter(|float| float.fract() == 0.0).map(|float| format!("write {float}"));
+            let message = format!("expected a whole number, found the number {number}");
+            return Err(self.mistake(message).help(help.unwrap_or_else(|| "remove the fraction".to_owned())));
+        };
+        if integer < least || integer > most {
+            let range = match (least, most) {
+                (0, most) if most >= i64::MAX.into() => "of 0 or more".to_owned(),
+                (_, most) if most >= i64::MAX.into() => "of at most 19 digits".to_owned(),
+                (least, most) => format!("from {least} to {most}"),
+            };
+            let message = format!("expected a whole number {range}, found {integer}");
+            return Err(self.mistake(message).help("write a number in that range"));
+        }
+        let placed = |e: Mistake| e.at(self.tree.at);
+        match (i64::try_from(integer), u64::try_from(integer)) {
+            (Ok(integer), _) => visitor.visit_i64(integer).map_err(placed),
+            (_, Ok(integer)) => visitor.visit_u64(integer).map_err(placed),
+            _ => Err(self.mistake(format!("the number {integer} is too large")).help("write a smaller one")),
         }
     }
 
-    fn visit_number<'de, V: Visitor<'de>>(self, visitor: V, what: &str) -> Result<V::Value, Mistake> {
-        let at = self.tree.at;
-        match &self.tree.value {
-            Value::Integer(n) => visitor.visit_i64(*n).map_err(|e: Mistake| e.at(at)),
-            Value::Float(x) if what == "a number" => visitor.visit_f64(*x).map_err(|e: Mistake| e.at(at)),
-            _ => self.mismatch(what),
+    fn visit_float<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+        let number = self.number("a number")?;
+        let float = number.float().ok_or_else(|| {
+            self.mistake(format!("the number {number} is too large")).help("write a smaller one")
+        })?;
+        visitor.visit_f64(float).map_err(|e: Mistake| e.at(self.tree.at))
+    }
+
+    /// A number; one that a reference brought as text counts.
+    fn number(self, expected: &str) -> Result<Number, Mistake> {
+        let number = match &self.tree.value {
+            Value::Number(number) => number.clone(),
+            Value::Text(text) if self.tree.origin == Origin::Resolved => {
+                Number::parse(text).ok_or_else(|| self.mismatch(expected))?
+            }
+            _ => return Err(self.mismatch(expected)),
+        };
+        if number.has_leading_zero() && self.tree.origin == Origin::Plain {
+            let plain = number.integer().unwrap_or_default();
+            return Err(self
+                .mistake(format!("`{number}` is {plain} to YAML 1.2 and an octal number to older readers"))
+                .help(format!("write {plain}, or \"{number}\" if text is meant")));
         }
+        Ok(number)
     }
 
     fn visit_entries<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match &self.tree.value {
-            Value::Map(entries) => visitor
-                .visit_map(Entries { entries: entries.iter(), value: None })
-                .map_err(|e: Mistake| e.at(self.tree.at)),
-            _ => self.mismatch("a mapping"),
+            Value::Map(entries) => {
+                visit_fields(visitor, entries, "", self.tree.at, self.faults)
+            }
+            _ => Err(self.mismatch("a mapping")),
         }
     }
 }
 
-macro_rules! numbers {
-    ($what:literal: $($method:ident)*) => {
+fn visit_fields<'de, V: Visitor<'de>>(
+    visitor: V,
+    entries: &[Entry],
+    without: &str,
+    at: Position,
+    faults: &Faults,
+) -> Result<V::Value, Mistake> {
+    let fields = Entries { entries: entries.iter(), without, value: None, faults };
+    visitor.visit_map(fields).map_err(|mistake| {
+        let left_out = |key: &str| {
+            entries.iter().any(|entry| entry.key == key && faults.is_left_out(&entry.value))
+        };
+        let mut mistake = mistake.at(at);
+        mistake.follows |= mistake.missing.is_some_and(left_out);
+        mistake
+    })
+}
+
+/// The fields of a mapping without one of its keys.
+struct Fields<'a> {
+    entries: &'a [Entry],
+    without: &'a str,
+    at: Position,
+    faults: &'a Faults,
+}
+
+impl<'de> de::Deserializer<'de> for Fields<'_> {
+    type Error = Mistake;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+        visit_fields(visitor, self.entries, self.without, self.at, self.faults)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// One alternative with its settings.
+struct Alternative<'a> {
+    key: &'a Tree,
+    value: &'a Tree,
+    faults: &'a Faults,
+}
+
+impl<'de> de::Deserializer<'de> for Alternative<'_> {
+    type Error = Mistake;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+        let Self { key, value, faults } = self;
+        visitor
+            .visit_enum(Choice { key, at: key.at, value: Some(value), faults })
+            .map_err(|e: Mistake| e.at(key.at))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+macro_rules! integers {
+    ($($method:ident: $type:ty),* $(,)?) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-            self.visit_number(visitor, $what)
+            self.visit_integer(visitor, <$type>::MIN.into(), <$type>::MAX.into())
         })*
     };
 }
@@ -143,7 +301,8 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         match &self.tree.value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
-            Value::Integer(_) | Value::Float(_) => self.visit_number(visitor, "a number"),
+            Value::Number(number) if number.integer().is_some() => self.deserialize_i64(visitor),
+            Value::Number(_) => self.visit_float(visitor),
             Value::Text(_) => self.visit_text(visitor),
             Value::List(_) => self.deserialize_seq(visitor),
             Value::Map(_) => self.visit_entries(visitor),
@@ -153,15 +312,27 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match &self.tree.value {
             Value::Bool(value) => visitor.visit_bool(*value),
-            _ => self.mismatch("true or false"),
+            Value::Text(text) if self.tree.origin == Origin::Resolved => match text.as_str() {
+                "true" => visitor.visit_bool(true),
+                "false" => visitor.visit_bool(false),
+                _ => Err(self.mismatch("true or false")),
+            },
+            _ => Err(self.mismatch("true or false")),
         }
     }
 
-    numbers!("a whole number": deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
-        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64);
-    numbers!("a number": deserialize_f32 deserialize_f64);
+    integers!(deserialize_i8: i8, deserialize_i16: i16, deserialize_i32: i32, deserialize_i64: i64,
+        deserialize_u8: u8, deserialize_u16: u16, deserialize_u32: u32, deserialize_u64: u64);
     texts!(deserialize_char deserialize_str deserialize_string deserialize_bytes
         deserialize_byte_buf deserialize_identifier);
+
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+        self.visit_float(visitor)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
+        self.visit_float(visitor)
+    }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match &self.tree.value {
@@ -173,7 +344,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match &self.tree.value {
             Value::Null => visitor.visit_unit(),
-            _ => self.mismatch("nothing"),
+            _ => Err(self.mismatch("nothing")),
         }
     }
 
@@ -185,20 +356,22 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         self.deserialize_unit(visitor)
     }
 
+    /// Settings of these two types keep their references until the node runs.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Mistake> {
-        visitor.visit_newtype_struct(self)
+        let keeps_references = matches!(name, "Text" | "Input");
+        visitor.visit_newtype_struct(Self { keeps_references, ..self })
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match &self.tree.value {
-            Value::List(items) => {
-                visitor.visit_seq(Items(items.iter())).map_err(|e: Mistake| e.at(self.tree.at))
-            }
-            _ => self.mismatch("a list"),
+            Value::List(items) => visitor
+                .visit_seq(Items { items: items.iter(), faults: self.faults })
+                .map_err(|e: Mistake| e.at(self.tree.at)),
+            _ => Err(self.mismatch("a list")),
         }
     }
 
@@ -234,17 +407,20 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Mistake> {
-        let at = self.tree.at;
-        match &self.tree.value {
-            Value::Text(_) => visitor.visit_enum(Choice { key: self.tree, at, value: None }),
+        let Self { tree, faults, .. } = self;
+        match &tree.value {
+            Value::Text(_) => visitor
+                .visit_enum(Choice { key: tree, at: tree.at, value: None, faults })
+                .map_err(|e: Mistake| e.at(tree.at)),
             Value::Map(entries) if entries.len() == 1 => {
                 let Entry { key, at, value } = &entries[0];
-                let key = Tree::written(Value::Text(key.clone()), *at);
-                visitor.visit_enum(Choice { key: &key, at: *at, value: Some(value) })
+                let key = Tree { value: Value::Text(key.clone()), at: *at, origin: Origin::Plain };
+                Alternative { key: &key, value, faults }.deserialize_any(visitor)
             }
-            _ => self.mismatch(&format!("one of {}", variants.join(", "))),
+            _ => Err(self
+                .mistake(format!("expected one of {}, found {}", variants.join(", "), tree.value.describe()))
+                .help("write one of them")),
         }
-        .map_err(|e: Mistake| e.at(at))
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
@@ -252,37 +428,48 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
     }
 }
 
-struct Items<'a>(std::slice::Iter<'a, Tree>);
+struct Items<'a> {
+    items: std::slice::Iter<'a, Tree>,
+    faults: &'a Faults,
+}
 
 impl<'de> SeqAccess<'de> for Items<'_> {
     type Error = Mistake;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Mistake> {
-        self.0.next().map(|tree| seed.deserialize(Reader { tree }).map_err(|e| e.at(tree.at))).transpose()
+        let faults = self.faults;
+        let Some(tree) = self.items.find(|tree| !faults.is_left_out(tree)) else { return Ok(None) };
+        seed.deserialize(Reader::new(tree, faults))
+            .map(Some)
+            .map_err(|e| faults.leave_out(tree, e, tree.at))
     }
 }
 
 struct Entries<'a> {
     entries: std::slice::Iter<'a, Entry>,
+    without: &'a str,
     value: Option<&'a Tree>,
+    faults: &'a Faults,
 }
 
 impl<'de> MapAccess<'de> for Entries<'_> {
     type Error = Mistake;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Mistake> {
-        let Some(entry) = self.entries.next() else { return Ok(None) };
+        let (faults, without) = (self.faults, self.without);
+        let next = self.entries.find(|entry| entry.key != without && !faults.is_left_out(&entry.value));
+        let Some(entry) = next else { return Ok(None) };
         self.value = Some(&entry.value);
         seed.deserialize(entry.key.as_str().into_deserializer())
             .map(Some)
-            .map_err(|e: Mistake| e.at(entry.at))
+            .map_err(|e: Mistake| faults.leave_out(&entry.value, e, entry.at))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Mistake> {
         let Some(tree) = self.value.take() else {
             return Err(de::Error::custom("a value was asked for before its key"));
         };
-        seed.deserialize(Reader { tree }).map_err(|e| e.at(tree.at))
+        seed.deserialize(Reader::new(tree, self.faults)).map_err(|e| self.faults.leave_out(tree, e, tree.at))
     }
 }
 
@@ -290,6 +477,7 @@ struct Choice<'a> {
     key: &'a Tree,
     at: Position,
     value: Option<&'a Tree>,
+    faults: &'a Faults,
 }
 
 impl<'de> EnumAccess<'de> for Choice<'_> {
@@ -297,17 +485,16 @@ impl<'de> EnumAccess<'de> for Choice<'_> {
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Mistake> {
-        let variant = seed.deserialize(Reader { tree: self.key }).map_err(|e| e.at(self.at))?;
+        let variant = seed.deserialize(Reader::new(self.key, self.faults)).map_err(|e| e.at(self.at))?;
         Ok((variant, self))
     }
 }
 
-impl Choice<'_> {
-    fn settings(&self) -> Result<Reader<'_>, Mistake> {
-        self.value.map(|tree| Reader { tree }).ok_or_else(|| Mistake {
-            message: format!("{} needs settings", self.key.describe()),
-            help: None,
-            at: Some(self.at),
+impl<'a> Choice<'a> {
+    fn settings(&self) -> Result<Reader<'a>, Mistake> {
+        self.value.map(|tree| Reader::new(tree, self.faults)).ok_or_else(|| {
+            let word = self.key.text().unwrap_or_default();
+            Mistake::new(format!("`{word}` needs settings")).help(format!("write {word}: {{…}}")).at(self.at)
         })
     }
 }
@@ -319,7 +506,7 @@ impl<'de> VariantAccess<'de> for Choice<'_> {
         match self.value {
             None => Ok(()),
             Some(tree) if tree.value == Value::Null => Ok(()),
-            Some(tree) => Reader { tree }.mismatch("no settings"),
+            Some(tree) => Err(Reader::new(tree, self.faults).mismatch("nothing")),
         }
     }
 
@@ -342,8 +529,10 @@ impl<'de> VariantAccess<'de> for Choice<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde::Deserialize;
+
+    use super::*;
+    use crate::plan::yaml;
 
     #[derive(Debug, Deserialize, PartialEq)]
     #[serde(deny_unknown_fields)]
@@ -362,13 +551,22 @@ mod tests {
         Draft { depth: u8 },
     }
 
-    fn read(text: &str) -> Result<Load, Slip> {
-        from_tree(&Tree::parse(text).unwrap())
+    fn read(text: &str) -> Result<Load, Vec<Slip>> {
+        let mut slips = Vec::new();
+        let tree = yaml::parse(text, &mut slips).unwrap();
+        from_tree(&tree, &mut slips).ok_or(slips)
+    }
+
+    fn slips(text: &str) -> Vec<(usize, usize, String, String)> {
+        let slips = read(text).unwrap_err().into_iter();
+        slips
+            .map(|slip| (slip.at.line, slip.at.column, slip.message, slip.help.unwrap_or_default()))
+            .collect()
     }
 
     fn slip(text: &str) -> (usize, usize, String, String) {
-        let slip = read(text).unwrap_err();
-        (slip.at.line, slip.at.column, slip.message, slip.help.unwrap_or_default())
+        let [slip] = <[_; 1]>::try_from(slips(text)).unwrap();
+        slip
     }
 
     #[test]
@@ -393,7 +591,7 @@ mod tests {
         assert_eq!(message, "expected a whole number, found the text \"two\"");
         let (_, _, message, help) = slip("concurrency: 1\nname: 012\n");
         assert!(message.starts_with("expected text, found the number"), "{message}");
-        assert_eq!(help, "put it in quotes if text is meant");
+        assert_eq!(help, "write it in quotes if text is meant: \"012\"");
     }
 
     #[test]
@@ -410,5 +608,26 @@ mod tests {
         let (_, _, message, help) = slip("concurrency: 1\nmode: [plane]\n");
         assert_eq!(message, "unknown word `plane`");
         assert!(help.contains("`plain`"), "{help}");
+    }
+    #[test]
+    fn all_mistakes_of_a_mapping_are_found_at_once_and_only_they() {
+        let found = slips("concurrency: -1\nnane: x\nmode: [plane, {draft: {depth: 300}}, plain]\nother: 1\n");
+        let lines: Vec<_> = found.iter().map(|(line, column, _, _)| (*line, *column)).collect();
+        assert_eq!(lines, [(1, 14), (2, 1), (3, 8), (3, 30), (4, 1)], "{found:?}");
+    }
+
+    #[test]
+    fn text_that_other_readers_of_yaml_take_for_something_else_has_to_be_quoted() {
+        assert!(slip("concurrency: 1\nname: no\n").2.contains("the boolean false"));
+        assert!(slip("concurrency: 1\nname: 1:30\n").2.contains("base 60"));
+        assert!(slip("concurrency: 010\n").2.contains("octal"));
+        assert_eq!(slip("concurrency: 1e3\n").3, "write 1000");
+        assert!(read("concurrency: 1\nname: 'no'\n").is_ok());
+    }
+
+    #[test]
+    fn a_value_known_only_later_is_refused_where_it_is_needed_before() {
+        assert!(slip("concurrency: 1\nname: ${nodes.a.b}\n").2.contains("once that node has run"));
+        assert_eq!(read("concurrency: 1\nname: $${x}\n").unwrap().name.as_deref(), Some("${x}"));
     }
 }

@@ -4,6 +4,7 @@
 //! loaded; what a node produces is known only later, so settings keep these
 //! references and a node resolves them when it runs.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -56,7 +57,7 @@ pub struct Input(pub Reference);
 
 impl<'de> Deserialize<'de> for Input {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let InputText(text) = InputText::deserialize(deserializer)?;
         text.strip_prefix("${")
             .and_then(|rest| rest.strip_suffix('}'))
             .and_then(Reference::parse)
@@ -68,6 +69,12 @@ impl<'de> Deserialize<'de> for Input {
             })
     }
 }
+
+/// The text of an [`Input`], under a name by which a reader of plans knows
+/// that its reference is kept.
+#[derive(Deserialize)]
+#[serde(rename = "Input")]
+struct InputText(String);
 
 impl Serialize for Input {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -90,45 +97,51 @@ impl JsonSchema for Input {
 
 /// Text in which `${nodes.…}` stands for what another node produced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
 pub struct Text(pub String);
 
 /// A piece of a [`Text`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum Piece<'a> {
     /// Characters that stand for themselves.
-    Literal(String),
+    Literal(Cow<'a, str>),
     /// The inside of a `${…}`.
-    Reference(String),
+    Reference(&'a str),
 }
 
 /// Splits text into literals and the insides of its `${…}`; `$${` is a
 /// literal `${`. An opening without its `}` is an error that quotes the rest.
-pub fn pieces(text: &str) -> Result<Vec<Piece>, String> {
+pub fn pieces(text: &str) -> Result<Vec<Piece<'_>>, &str> {
     let mut pieces = Vec::new();
-    let mut literal = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
-        if rest[..at].ends_with('$') {
-            literal.push_str(&rest[..at - 1]);
-            literal.push_str("${");
-            rest = &rest[at + 2..];
+        let (before, opened) = rest.split_at(at);
+        if let Some(before) = before.strip_suffix('$') {
+            push_literal(&mut pieces, before);
+            push_literal(&mut pieces, "${");
+            rest = &opened[2..];
             continue;
         }
-        literal.push_str(&rest[..at]);
-        let inside = &rest[at + 2..];
-        let end = inside.find('}').ok_or_else(|| rest[at..].to_owned())?;
-        if !literal.is_empty() {
-            pieces.push(Piece::Literal(std::mem::take(&mut literal)));
-        }
-        pieces.push(Piece::Reference(inside[..end].to_owned()));
-        rest = &inside[end + 1..];
+        push_literal(&mut pieces, before);
+        let (inside, after) = opened[2..].split_once('}').ok_or(opened)?;
+        pieces.push(Piece::Reference(inside));
+        rest = after;
     }
-    literal.push_str(rest);
-    if !literal.is_empty() {
-        pieces.push(Piece::Literal(literal));
-    }
+    push_literal(&mut pieces, rest);
     Ok(pieces)
+}
+
+fn push_literal<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str) {
+    match pieces.last_mut() {
+        _ if text.is_empty() => {}
+        Some(Piece::Literal(literal)) => literal.to_mut().push_str(text),
+        _ => pieces.push(Piece::Literal(Cow::Borrowed(text))),
+    }
+}
+
+/// Text in which every `${` stands for itself.
+#[must_use]
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if text.contains("${") { Cow::Owned(text.replace("${", "$${")) } else { Cow::Borrowed(text) }
 }
 
 #[cfg(test)]
@@ -149,13 +162,13 @@ mod tests {
 
     #[test]
     fn a_doubled_dollar_is_a_literal() {
-        let literal = |text: &str| vec![Piece::Literal(text.to_owned())];
+        let literal = |text: &'static str| vec![Piece::Literal(text.into())];
         assert_eq!(pieces("a $${b} c").unwrap(), literal("a ${b} c"));
         assert_eq!(
             pieces("--m=${nodes.a.file}!").unwrap(),
             [
                 Piece::Literal("--m=".into()),
-                Piece::Reference("nodes.a.file".into()),
+                Piece::Reference("nodes.a.file"),
                 Piece::Literal("!".into())
             ]
         );

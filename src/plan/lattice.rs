@@ -1,0 +1,404 @@
+//! Which instances a plan's nodes have: one for each target and for each step
+//! of the sweeps that a node, or anything it refers to, depends on.
+
+use std::collections::{BTreeMap, HashMap};
+
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use super::diagnostic::{Slip, nearest};
+use super::document::{PlanDocument, TargetDocument};
+use super::load::Mistakes;
+use super::mention::{Mention, Mentions, mentions};
+use super::scope::unknown;
+use super::sheet::{Sheet, Written};
+use super::sweep::{Axis, axes};
+use super::tree::{Position, Tree};
+use crate::node;
+
+/// The written nodes, once for each target they depend on.
+pub(super) struct Lattice<'a> {
+    /// Nodes as written: those of the plan, then those of each target.
+    pub written: Vec<&'a Written>,
+    /// What each refers to.
+    pub mentions: Vec<Mentions>,
+    /// Names of the targets.
+    pub targets: Vec<&'a str>,
+    /// Every axis of every sweep.
+    pub axes: Vec<Axis>,
+    /// Nodes with the target they are for, in the order of the files: what
+    /// exists once, then target by target.
+    pub vertices: Vec<Vertex>,
+    /// Whether only a part of the plan is looked at, so that what is not
+    /// there may be in the rest.
+    pub open: bool,
+    in_plan: HashMap<&'a str, usize>,
+    in_target: Vec<HashMap<&'a str, usize>>,
+    by_place: HashMap<(usize, Option<usize>), usize>,
+    is_per_target: Vec<bool>,
+}
+
+/// A node for one target, or for none.
+#[derive(Debug)]
+pub(super) struct Vertex {
+    /// Index of the node as written.
+    pub node: usize,
+    /// Index of the target.
+    pub target: Option<usize>,
+    /// Axes it has an instance for each step of, in order.
+    pub axes: Vec<usize>,
+}
+
+/// Axes with the step taken on each.
+pub(super) type Steps = [(usize, usize)];
+
+impl<'a> Lattice<'a> {
+    pub fn new(
+        plan: &'a Sheet<PlanDocument>,
+        targets: &'a [Sheet<TargetDocument>],
+        open: bool,
+        mistakes: &mut Mistakes,
+    ) -> Self {
+        let mut lattice = Self {
+            written: Vec::new(),
+            mentions: Vec::new(),
+            targets: targets.iter().map(|target| target.document.target.as_str()).collect(),
+            axes: Vec::new(),
+            vertices: Vec::new(),
+            open,
+            in_plan: HashMap::new(),
+            in_target: vec![HashMap::new(); targets.len()],
+            by_place: HashMap::new(),
+            is_per_target: Vec::new(),
+        };
+        lattice.collect(&plan.nodes, None, mistakes);
+        for (number, target) in targets.iter().enumerate() {
+            lattice.collect(&target.nodes, Some(number), mistakes);
+        }
+        let own = lattice.collect_axes(plan, mistakes);
+        lattice.mark_per_target();
+        lattice.place();
+        lattice.spread_axes(&own, mistakes);
+        lattice
+    }
+
+    fn collect(&mut self, nodes: &'a [Written], target: Option<usize>, mistakes: &mut Mistakes) {
+        for node in nodes {
+            let mut slips = Vec::new();
+            self.mentions.push(mentions(&node.tree, &mut slips));
+            mistakes.add_all(&node.file, slips);
+            let names = match target {
+                None => &mut self.in_plan,
+                Some(target) => &mut self.in_target[target],
+            };
+            names.insert(&node.name, self.written.len());
+            self.written.push(node);
+            self.is_per_target.push(target.is_some());
+        }
+    }
+
+    /// Reads every sweep; returns the axes that each node brings itself.
+    fn collect_axes(&mut self, plan: &Sheet<PlanDocument>, mistakes: &mut Mistakes) -> Vec<Vec<usize>> {
+        let mut of_plan = Vec::new();
+        if let Some(sweep) = plan.tree.get("sweep") {
+            let mut slips = Vec::new();
+            of_plan = axes(sweep, &plan.file, &mut slips);
+            mistakes.add_all(&plan.file, slips);
+        }
+        let names_of_plan: HashMap<String, usize> = of_plan
+            .iter()
+            .enumerate()
+            .flat_map(|(number, axis)| axis.names.iter().map(move |name| (name.clone(), number)))
+            .collect();
+        let mut is_used = vec![false; of_plan.len()];
+        self.axes = of_plan;
+        let mut own = Vec::with_capacity(self.written.len());
+        for number in 0..self.written.len() {
+            let node = self.written[number];
+            let mut mine: Vec<usize> =
+                self.mentions[number].sweeps.iter().filter_map(|name| names_of_plan.get(name).copied()).collect();
+            mine.iter().for_each(|axis| is_used[*axis] = true);
+            if let Some(sweep) = node.tree.get("sweep") {
+                let mut slips = Vec::new();
+                for axis in axes(sweep, &node.file, &mut slips) {
+                    self.refuse_namesake(&axis, &mut slips);
+                    mine.push(self.axes.len());
+                    self.axes.push(axis);
+                }
+                mistakes.add_all(&node.file, slips);
+            }
+            own.push(mine);
+        }
+        for (axis, _) in self.axes.iter().zip(is_used).filter(|(_, used)| !used) {
+            let name = &axis.names[0];
+            let slip = Slip::new(axis.at, format!("nothing refers to the sweep `{name}`"));
+            mistakes.add(&axis.file, slip.help(format!("write ${{sweep.{name}}} in a node, or remove it")));
+        }
+        own
+    }
+
+    fn refuse_namesake(&self, axis: &Axis, slips: &mut Vec<Slip>) {
+        let twin = self.axes.iter().find(|other| other.names.iter().any(|name| axis.names.contains(name)));
+        if let Some(twin) = twin {
+            let place = format!("{}:{}", twin.file.path.display(), twin.at.line);
+            let message = format!("two sweeps are named `{}`", axis.names.join(", "));
+            let help = format!("the other is at {place}; rename one, or sweep once at the head of the plan");
+            slips.push(Slip::new(axis.at, message).help(help));
+        }
+    }
+
+    /// Nodes of targets, and nodes of the plan that depend on one of those or
+    /// on the target itself, directly or through others.
+    fn mark_per_target(&mut self) {
+        let mut dependents: HashMap<usize, Vec<usize>> = HashMap::new();
+        let mut open = Vec::new();
+        for number in self.in_plan.values().copied() {
+            let free = self.mentions[number].nodes.iter().filter(|mention| mention.pin("target").is_none());
+            let mut marked = self.mentions[number].target;
+            for mention in free {
+                match self.in_plan.get(mention.node.as_str()) {
+                    Some(dependency) => dependents.entry(*dependency).or_default().push(number),
+                    None => marked |= self.in_target.iter().any(|names| names.contains_key(mention.node.as_str())),
+                }
+            }
+            if marked {
+                self.is_per_target[number] = true;
+                open.push(number);
+            }
+        }
+        while let Some(number) = open.pop() {
+            for dependent in dependents.get(&number).into_iter().flatten() {
+                if !std::mem::replace(&mut self.is_per_target[*dependent], true) {
+                    open.push(*dependent);
+                }
+            }
+        }
+    }
+
+    fn place(&mut self) {
+        let of_plan = self.in_plan.len();
+        let add = |lattice: &mut Self, node: usize, target: Option<usize>| {
+            lattice.by_place.insert((node, target), lattice.vertices.len());
+            lattice.vertices.push(Vertex { node, target, axes: Vec::new() });
+        };
+        for node in (0..of_plan).filter(|node| !self.is_per_target[*node]).collect::<Vec<_>>() {
+            add(self, node, None);
+        }
+        let mut first = of_plan;
+        for target in 0..self.targets.len() {
+            let count = self.in_target[target].len();
+            (first..first + count).for_each(|node| add(self, node, Some(target)));
+            first += count;
+            for node in (0..of_plan).filter(|node| self.is_per_target[*node]).collect::<Vec<_>>() {
+                add(self, node, Some(target));
+            }
+        }
+    }
+
+    /// Gives every vertex its own axes and those of what it refers to, in the
+    /// order of the dependencies; finds what does not exist and what waits
+    /// for itself.
+    fn spread_axes(&mut self, own: &[Vec<usize>], mistakes: &mut Mistakes) {
+        let mut graph: DiGraph<(), Position> = DiGraph::with_capacity(self.vertices.len(), self.vertices.len());
+        let index: Vec<NodeIndex> = self.vertices.iter().map(|_| graph.add_node(())).collect();
+        for (number, vertex) in self.vertices.iter().enumerate() {
+            for mention in &self.mentions[vertex.node].nodes {
+                match self.find(mention, vertex.target) {
+                    Ok(dependency) => {
+                        graph.add_edge(index[dependency], index[number], mention.at);
+                    }
+                    Err(_) if self.open && !self.knows(&mention.node) => {}
+                    Err(slip) => mistakes.add(&self.written[vertex.node].file, slip),
+                }
+            }
+        }
+        // Every knot after those it depends on.
+        let knots = kosaraju_scc(&graph);
+        for knot in knots.iter().rev() {
+            if knot.len() > 1 || graph.contains_edge(knot[0], knot[0]) {
+                self.report_cycle(&graph, knot, mistakes);
+            }
+            for at in knot {
+                let vertex = at.index();
+                let mut axes = own[self.vertices[vertex].node].clone();
+                for mention in &self.mentions[self.vertices[vertex].node].nodes {
+                    let Ok(dependency) = self.find(mention, self.vertices[vertex].target) else { continue };
+                    axes.extend(self.free_axes(mention, dependency));
+                    if let Some(slip) = self.unknown_pin(mention, dependency) {
+                        mistakes.add(&self.written[self.vertices[vertex].node].file, slip);
+                    }
+                }
+                axes.sort_unstable();
+                axes.dedup();
+                self.vertices[vertex].axes = axes;
+            }
+        }
+    }
+
+    /// The vertex that a reference means, seen from a vertex of a target.
+    pub fn find(&self, mention: &Mention, target: Option<usize>) -> Result<usize, Slip> {
+        let name = mention.node.as_str();
+        let target = match mention.pin("target") {
+            None => target,
+            Some(pinned) => Some(self.targets.iter().position(|known| *known == pinned).ok_or_else(|| {
+                let known = self.targets.iter().copied();
+                let (message, help) = unknown("target", pinned, known, "list it under `targets:`");
+                Slip::new(mention.at, message).help(help)
+            })?),
+        };
+        let node = self
+            .in_plan
+            .get(name)
+            .or_else(|| self.in_target.get(target?)?.get(name))
+            .ok_or_else(|| self.unknown_node(mention, target))?;
+        self.check_output(mention, *node)?;
+        let target = target.filter(|_| self.is_per_target[*node]);
+        self.by_place.get(&(*node, target)).copied().ok_or_else(|| self.unknown_node(mention, target))
+    }
+
+    fn knows(&self, node: &str) -> bool {
+        self.in_plan.contains_key(node) || self.in_target.iter().any(|names| names.contains_key(node))
+    }
+
+    fn unknown_node(&self, mention: &Mention, target: Option<usize>) -> Slip {
+        let name = mention.node.as_str();
+        let elsewhere = self.in_target.iter().position(|names| names.contains_key(name));
+        if let (Some(target), Some(elsewhere)) = (target, elsewhere) {
+            let message = format!("the target `{}` has no node `{name}`", self.targets[target]);
+            let help = format!("the target `{}` has one: give each target the same", self.targets[elsewhere]);
+            return Slip::new(mention.at, message).help(help);
+        }
+        let known = self.in_plan.keys().chain(self.in_target.iter().flat_map(HashMap::keys));
+        let mut known: Vec<&str> = known.copied().collect();
+        known.sort_unstable();
+        known.dedup();
+        let (message, help) = unknown("node", name, known.into_iter(), "add it under `nodes:`");
+        Slip::new(mention.at, message).help(help)
+    }
+
+    fn check_output(&self, mention: &Mention, node: usize) -> Result<(), Slip> {
+        let Some(output) = mention.output.as_deref() else { return Ok(()) };
+        let settings = self.written[node].tree.entries();
+        let Some(kind) = settings.iter().find(|setting| node::outputs_of(&setting.key).is_some()) else {
+            return Ok(());
+        };
+        let outputs = node::outputs_of(&kind.key).unwrap_or_default();
+        if outputs.contains(&output) {
+            return Ok(());
+        }
+        let name = &mention.node;
+        let message = format!("the node `{name}` has no output `{output}`; it is a {} node", kind.key);
+        let help = match nearest(output, outputs.iter().copied()) {
+            Some(near) => format!("did you mean `${{nodes.{name}.{near}}}`?"),
+            None if outputs.is_empty() => {
+                format!("it has no outputs: write ${{nodes.{name}}} for what it found out")
+            }
+            None => format!("its outputs: {}", outputs.join(", ")),
+        };
+        Err(Slip::new(mention.at, message).help(help))
+    }
+
+    /// The axes of a vertex on which a reference to it means no step.
+    pub fn free_axes(&self, mention: &Mention, vertex: usize) -> impl Iterator<Item = usize> {
+        self.vertices[vertex].axes.iter().copied().filter(move |axis| self.pinned(mention, *axis).is_none())
+    }
+
+    /// The step that a reference means on an axis.
+    fn pinned(&self, mention: &Mention, axis: usize) -> Option<usize> {
+        let axis = &self.axes[axis];
+        axis.names.iter().find_map(|name| axis.point(name, mention.pin(name)?))
+    }
+
+    fn unknown_pin(&self, mention: &Mention, dependency: usize) -> Option<Slip> {
+        let axes = || self.vertices[dependency].axes.iter().map(|axis| &self.axes[*axis]);
+        let (name, label) = mention.pins.iter().filter(|(name, _)| name != "target").find(|(name, label)| {
+            !axes().any(|axis| axis.names.contains(name) && axis.point(name, label).is_some())
+        })?;
+        let slip = Slip::new(mention.at, format!("`{}` has no instance with {name}={label}", mention.node));
+        let steps: Vec<String> =
+            axes().flat_map(|axis| (0..axis.points.len()).map(|point| axis.label(point))).take(12).collect();
+        Some(match steps.is_empty() {
+            true => slip.help(format!("it is not swept: write ${{nodes.{}}}", mention.node)),
+            false => slip.help(format!("its instances have {}", steps.join("; "))),
+        })
+    }
+
+    /// Names a cycle inside a knot, each edge with the line it is written on.
+    fn report_cycle(&self, graph: &DiGraph<(), Position>, knot: &[NodeIndex], mistakes: &mut Mistakes) {
+        let mut seen: BTreeMap<NodeIndex, usize> = BTreeMap::new();
+        let mut walk: Vec<(NodeIndex, Position)> = Vec::new();
+        let Some(mut at) = knot.iter().copied().min() else { return };
+        let start = loop {
+            if let Some(start) = seen.get(&at) {
+                break *start;
+            }
+            seen.insert(at, walk.len());
+            let mut back = graph.neighbors_directed(at, petgraph::Direction::Incoming);
+            let Some(dependency) = back.find(|dependency| knot.contains(dependency)) else { return };
+            let edge = graph.find_edge(dependency, at).and_then(|edge| graph.edge_weight(edge));
+            walk.push((at, edge.copied().unwrap_or_default()));
+            at = dependency;
+        };
+        let written = |at: NodeIndex| self.written[self.vertices[at.index()].node];
+        let edges: Vec<String> = walk[start..]
+            .iter()
+            .map(|(at, place)| {
+                let node = written(*at);
+                format!("{} ({}:{})", node.name, node.file.path.display(), place.line)
+            })
+            .collect();
+        let (first, place) = walk[start];
+        let mut names: Vec<&str> = walk[start..].iter().map(|(at, _)| written(*at).name.as_str()).collect();
+        names.push(names[0]);
+        let message = match names.as_slice() {
+            [one, _] => format!("`{one}` waits for itself"),
+            names => format!("these nodes wait for each other: {}", names.join(" → ")),
+        };
+        let help = format!("each refers to the next: {}; remove one of the references", edges.join(", "));
+        mistakes.add(&written(first).file, Slip::new(place, message).help(help));
+    }
+
+    /// `load`, or `load[target=llama-cpp,category=coding]`.
+    pub fn instance_name(&self, vertex: usize, steps: &Steps) -> String {
+        let Vertex { node, target, axes } = &self.vertices[vertex];
+        let name = &self.written[*node].name;
+        let labels = axes.iter().filter_map(|axis| Some(self.axes[*axis].label(step(steps, *axis)?)));
+        let target = target.map(|target| format!("target={}", self.targets[target]));
+        let parts: Vec<String> = target.into_iter().chain(labels).collect();
+        if parts.is_empty() { name.clone() } else { format!("{name}[{}]", parts.join(",")) }
+    }
+
+    /// The instance that a reference means, seen from an instance.
+    pub fn referred(&self, mention: &Mention, target: Option<usize>, steps: &Steps) -> Option<String> {
+        let vertex = self.find(mention, target).ok()?;
+        if mention.pins.is_empty() {
+            return Some(self.instance_name(vertex, steps));
+        }
+        let own = self.vertices[vertex].axes.iter();
+        let own: Option<Vec<_>> =
+            own.map(|axis| Some((*axis, self.pinned(mention, *axis).or_else(|| step(steps, *axis))?))).collect();
+        Some(self.instance_name(vertex, &own?))
+    }
+
+    /// What `${sweep.name}` stands for on some steps.
+    pub fn swept_value(&self, name: &str, steps: &Steps) -> Option<&Tree> {
+        steps.iter().find_map(|(axis, point)| {
+            let axis = &self.axes[*axis];
+            let column = axis.names.iter().position(|known| known == name)?;
+            axis.points[*point].values.get(column)
+        })
+    }
+
+    /// The labels of some steps by the names of their sweeps.
+    pub fn labels(&self, steps: &Steps) -> Vec<(String, String)> {
+        let labels = steps.iter().flat_map(|(axis, point)| {
+            let axis = &self.axes[*axis];
+            axis.names.iter().cloned().zip(axis.points[*point].labels.iter().cloned())
+        });
+        labels.collect()
+    }
+}
+
+fn step(steps: &Steps, axis: usize) -> Option<usize> {
+    steps.iter().find(|(known, _)| *known == axis).map(|(_, point)| *point)
+}

@@ -1,0 +1,101 @@
+//! Whether what a setting or a subject refers to is of the kind it needs.
+
+use super::super::diagnostic::Slip;
+use super::Review;
+use crate::node::Kind;
+use crate::value::Input;
+
+/// The kinds of node that each role of a subject needs.
+const ROLES: [(&str, &str); 10] = [
+    ("host", "probe_host"),
+    ("client", "python_env"),
+    ("corpus", "pin_corpus"),
+    ("bundle", "build_bundle"),
+    ("validation", "validate"),
+    ("server", "serve"),
+    ("warmup", "warmup"),
+    ("load", "aiperf"),
+    ("correlation", "correlate"),
+    ("audit", "audit_speculation"),
+];
+
+/// A setting that refers to a node, and the kind that node has to be of.
+type Wanted<'a> = (&'static str, &'a Input, &'static str);
+
+impl Review<'_> {
+    pub fn inputs(&mut self) {
+        for node in self.plan.nodes.values() {
+            for (setting, input, kind) in wanted(&node.kind) {
+                let Some(found) = self.plan.nodes.get(&input.0.node).map(|node| node.kind.name()) else { continue };
+                if found != kind {
+                    let message = format!("`{setting}` needs {} node, and `{}` is {} node", a(kind), input.0.node, a(found));
+                    self.add(node, setting, message, &self.candidates(kind));
+                }
+            }
+        }
+        for subject in &self.plan.subjects {
+            for ((role, name), at) in subject.roles.iter().zip(&subject.places) {
+                let Some(found) = self.plan.nodes.get(name).map(|node| node.kind.name()) else { continue };
+                let Some((_, kind)) = ROLES.iter().find(|(known, _)| known == role) else { continue };
+                if found != *kind {
+                    let message = format!("`{role}` needs {} node, and `{name}` is {} node", a(kind), a(found));
+                    let slip = Slip::new(*at, message).help(self.candidates(kind));
+                    self.mistakes.add(&self.plan.file, slip);
+                }
+            }
+        }
+    }
+
+    /// The nodes of a kind, as a help line.
+    fn candidates(&self, kind: &str) -> String {
+        let written = |name: &str| name.split('[').next().unwrap_or_default().to_owned();
+        let of_kind = self.plan.nodes.values().filter(|node| node.kind.name() == kind);
+        let mut names: Vec<String> = of_kind.map(|node| format!("${{nodes.{}}}", written(&node.name))).collect();
+        names.dedup();
+        names.truncate(6);
+        if names.is_empty() {
+            format!("add {} node to the plan", a(kind))
+        } else {
+            format!("{} nodes here: {}", kind, names.join(", "))
+        }
+    }
+}
+
+fn a(kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {kind}")
+}
+
+/// The references of a node whose kind matters.
+fn wanted(kind: &Kind) -> Vec<Wanted<'_>> {
+    match kind {
+        Kind::ProbeHost(_) | Kind::PythonEnv(_) | Kind::Fetch(_) | Kind::RenderMatrix(_) => Vec::new(),
+        Kind::PinCorpus(corpus) => {
+            corpus.context.iter().map(|context| ("context", &context.bundle, "build_bundle")).collect()
+        }
+        Kind::BuildBundle(bundle) => bundle.model.iter().map(|model| ("model", model, "fetch")).collect(),
+        Kind::Validate(validate) => {
+            let server = validate.server.iter().map(|server| ("server", server, "serve"));
+            server.chain([("bundle", &validate.bundle, "build_bundle")]).collect()
+        }
+        Kind::Serve(serve) => vec![("bundle", &serve.bundle, "build_bundle")],
+        Kind::Warmup(warmup) => vec![("server", &warmup.server, "serve")],
+        Kind::Aiperf(load) => vec![
+            ("client", &load.client, "python_env"),
+            ("server", &load.server, "serve"),
+            ("corpus", &load.corpus, "pin_corpus"),
+            ("bundle", &load.bundle, "build_bundle"),
+        ],
+        Kind::Correlate(correlate) => vec![
+            ("bundle", &correlate.bundle, "build_bundle"),
+            ("corpus", &correlate.corpus, "pin_corpus"),
+            ("warmup", &correlate.warmup, "warmup"),
+            ("load", &correlate.load, "aiperf"),
+        ],
+        Kind::AuditSpeculation(audit) => vec![
+            ("bundle", &audit.bundle, "build_bundle"),
+            ("load", &audit.load, "aiperf"),
+            ("correlation", &audit.correlation, "correlate"),
+        ],
+    }
+}

@@ -1,0 +1,315 @@
+//! One file of a plan, read as far as it can be read by itself: its
+//! parameters, the site and the environment are in place, its fragments are
+//! included.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use super::diagnostic::{Slip, SourceFile};
+use super::document::{FragmentDocument, LANGUAGE};
+use super::files::Files;
+use super::load::{Given, Mistakes};
+use super::params::{self, GivenParam, Params};
+use super::scope::{Absent, Scope, Settled, unknown};
+use super::sweep::is_label;
+use super::tree::{Position, Tree, Value};
+use super::typed::from_tree;
+use super::yaml;
+
+/// A file that was read.
+pub(super) struct Sheet<T> {
+    pub file: Arc<SourceFile>,
+    /// What it holds beside its nodes.
+    pub tree: Tree,
+    pub document: T,
+    pub params: Params,
+    /// Its nodes and those of its fragments.
+    pub nodes: Vec<Written>,
+}
+
+/// A node as a file writes it.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub name: String,
+    /// Where its name stands.
+    pub at: Position,
+    /// Its kind and settings.
+    pub tree: Tree,
+    pub file: Arc<SourceFile>,
+}
+
+/// Reads files, and the fragments they include.
+pub(super) struct SheetReader<'a> {
+    pub files: &'a dyn Files,
+    pub given: &'a Given,
+    pub mistakes: &'a mut Mistakes,
+    /// Whether a parameter without a value gets a stand-in, because the file
+    /// is looked at without the one that includes it.
+    pub alone: bool,
+}
+
+/// Who asks for a file: the file and place that names it.
+pub(super) struct Asker<'a> {
+    pub file: &'a Arc<SourceFile>,
+    pub at: Position,
+    /// What it is to be: "target" or "fragment".
+    pub what: &'static str,
+}
+
+impl SheetReader<'_> {
+    /// Reads a file. `prefix` is that of its parameters on the command line.
+    pub fn read<T: DeserializeOwned + Default>(
+        &mut self,
+        path: &Path,
+        asker: Option<&Asker<'_>>,
+        prefix: impl FnOnce(&Tree) -> Option<String>,
+    ) -> Option<Sheet<T>> {
+        let (file, tree) = self.parse(path, asker)?;
+        let set = match prefix(&tree) {
+            Some(prefix) => set_for(self.given, &prefix),
+            None => Vec::new(),
+        };
+        self.settle(file, tree, &set, &mut vec![path.to_owned()])
+    }
+
+    /// Reads a fragment with values for its parameters. `open` are the files
+    /// that lead to it.
+    fn fragment(
+        &mut self,
+        path: &Path,
+        asker: &Asker<'_>,
+        with: &[GivenParam],
+        open: &mut Vec<PathBuf>,
+    ) -> Option<Sheet<FragmentDocument>> {
+        if open.iter().any(|other| other == path) {
+            let message = format!("{} includes itself", path.display());
+            self.mistakes.add(asker.file, Slip::new(asker.at, message).help("remove one of the `include:` lines"));
+            return None;
+        }
+        let (file, tree) = self.parse(path, Some(asker))?;
+        open.push(path.to_owned());
+        let sheet = self.settle::<FragmentDocument>(file, tree, with, open);
+        open.pop();
+        let sheet = sheet?;
+        for given in with.iter().filter(|given| !sheet.params.values.contains_key(&given.name)) {
+            let known = sheet.params.values.keys().map(String::as_str);
+            let (message, help) = unknown("parameter", &given.name, known, "declare it in the fragment");
+            let message = format!("{message} in {}", path.display());
+            self.mistakes.add(asker.file, Slip::new(asker.at, message).help(help));
+        }
+        Some(sheet)
+    }
+
+    fn parse(&mut self, path: &Path, asker: Option<&Asker<'_>>) -> Option<(Arc<SourceFile>, Tree)> {
+        let file = match SourceFile::read(self.files, path) {
+            Ok(file) => file,
+            Err(diagnostic) => {
+                match asker {
+                    Some(Asker { file, at, what }) => {
+                        let message = format!("the {what} file {}", diagnostic.slip.message);
+                        let help = format!("{what} files are named relative to the file that names them");
+                        self.mistakes.add(file, Slip::new(*at, message).help(help));
+                    }
+                    None => self.mistakes.push(diagnostic),
+                }
+                return None;
+            }
+        };
+        let mut slips = Vec::new();
+        let tree = yaml::parse(&file.text, &mut slips);
+        self.mistakes.add_all(&file, slips);
+        let tree = tree?;
+        if !matches!(tree.value, Value::Map(_)) {
+            let message = format!("the file holds {}, not `key: value` lines", tree.value.describe());
+            let help = "begin with `orchestrate: 1`; plans/README.md shows what follows";
+            self.mistakes.add(&file, Slip::new(tree.at, message).help(help));
+            return None;
+        }
+        if let Some(slip) = newer(&tree) {
+            self.mistakes.add(&file, slip);
+            return None;
+        }
+        Some((file, tree))
+    }
+
+    /// Resolves what can be resolved by now, reads the document, and includes
+    /// what it includes.
+    fn settle<T: DeserializeOwned + Default>(
+        &mut self,
+        file: Arc<SourceFile>,
+        mut tree: Tree,
+        given: &[GivenParam],
+        open: &mut Vec<PathBuf>,
+    ) -> Option<Sheet<T>> {
+        let mut slips = Vec::new();
+        self.settle_params(&mut tree, &mut slips);
+        let params = params::resolve(&tree, given, self.alone, &mut slips);
+        let settled = self.settle_entries(&mut tree, &params);
+        slips.extend(settled.slips);
+        for (name, at) in params.places.iter().filter(|(name, _)| !settled.used.contains(*name)) {
+            let message = format!("nothing refers to the parameter `{name}`");
+            slips.push(Slip::new(*at, message).help(format!("write ${{params.{name}}} where it belongs, or remove it")));
+        }
+        let document = from_tree::<T>(&tree, &mut slips).unwrap_or_default();
+        self.mistakes.add_all(&file, slips);
+        let nodes = take_nodes(&mut tree, &file);
+        let mut sheet = Sheet { file, tree, document, params, nodes };
+        self.include(&mut sheet, open);
+        Some(sheet)
+    }
+
+    /// Defaults of parameters may name the site and the environment.
+    fn settle_params(&self, tree: &mut Tree, slips: &mut Vec<Slip>) {
+        let none = Params::default();
+        let scope = self.scope(&none, &[], Absent::Wrong);
+        let mut settled = Settled::default();
+        for entry in entries_mut(tree).filter(|entry| entry.key == "params") {
+            scope.settle(&mut entry.value, &mut settled);
+        }
+        slips.extend(settled.slips);
+    }
+
+    fn settle_entries(&self, tree: &mut Tree, params: &Params) -> Settled {
+        let mut settled = Settled::default();
+        // What a target requires decides whether anything else of it runs, so
+        // there a site value that is not given is an empty one.
+        let scope = self.scope(params, &[], Absent::Empty);
+        for entry in entries_mut(tree).filter(|entry| entry.key == "requires") {
+            scope.settle(&mut entry.value, &mut settled);
+        }
+        let required = required_site(tree);
+        for entry in entries_mut(tree).filter(|entry| entry.key != "requires" && entry.key != "params") {
+            let absent = match entry.key.as_str() {
+                "nodes" | "include" | "sweep" => Absent::Wrong,
+                _ => Absent::Refused,
+            };
+            self.scope(params, &required, absent).settle(&mut entry.value, &mut settled);
+        }
+        settled
+    }
+
+    fn scope<'s>(&'s self, params: &'s Params, required_site: &'s [String], absent: Absent) -> Scope<'s> {
+        let Given { site, variables, .. } = self.given;
+        Scope { params, site, variables, required_site, absent }
+    }
+
+    fn include<T>(&mut self, sheet: &mut Sheet<T>, open: &mut Vec<PathBuf>) {
+        let include = std::mem::take(&mut sheet.tree.get("include").map(Tree::items).unwrap_or_default().to_vec());
+        for item in &include {
+            let mut slips = Vec::new();
+            let named = named_fragment(item, &mut slips);
+            self.mistakes.add_all(&sheet.file, slips);
+            let Some((name, at, with)) = named else { continue };
+            let base = sheet.file.path.parent().unwrap_or(Path::new(""));
+            let asker = Asker { file: &Arc::clone(&sheet.file), at, what: "fragment" };
+            if let Some(fragment) = self.fragment(&base.join(name), &asker, &with, open) {
+                sheet.nodes.extend(fragment.nodes);
+            }
+        }
+        self.mistakes.clashes(&mut sheet.nodes);
+    }
+}
+
+/// The `--set` values of a plan (no prefix) or of a target.
+fn set_for(given: &Given, prefix: &str) -> Vec<GivenParam> {
+    let own = given.set.iter().filter_map(|(name, text)| {
+        let bare = match name.split_once('.') {
+            None if prefix.is_empty() => name,
+            Some((target, bare)) if target == prefix => bare,
+            _ => return None,
+        };
+        Some(GivenParam::set(bare, text, format!("--set {name}={text}")))
+    });
+    own.collect()
+}
+
+fn entries_mut(tree: &mut Tree) -> impl Iterator<Item = &mut super::tree::Entry> {
+    match &mut tree.value {
+        Value::Map(entries) => entries.iter_mut(),
+        _ => [].iter_mut(),
+    }
+}
+
+/// Names of the site values that a target requires.
+fn required_site(tree: &Tree) -> Vec<String> {
+    let requires = tree.get("requires").map(Tree::items).unwrap_or_default();
+    requires.iter().filter_map(|one| one.get("site")?.text().map(str::to_owned)).collect()
+}
+
+/// Moves the nodes out of a file's tree.
+fn take_nodes(tree: &mut Tree, file: &Arc<SourceFile>) -> Vec<Written> {
+    let nodes = entries_mut(tree).find(|entry| entry.key == "nodes");
+    let Some(Value::Map(nodes)) = nodes.map(|nodes| std::mem::replace(&mut nodes.value.value, Value::Null)) else {
+        return Vec::new();
+    };
+    let written = nodes.into_iter().map(|entry| Written {
+        name: entry.key,
+        at: entry.at,
+        tree: entry.value,
+        file: Arc::clone(file),
+    });
+    written.collect()
+}
+
+/// A file of a newer language is not looked at any further.
+fn newer(tree: &Tree) -> Option<Slip> {
+    let version = tree.get("orchestrate")?;
+    let Value::Number(number) = &version.value else { return None };
+    let number = number.integer().filter(|number| *number > LANGUAGE.into())?;
+    let message = format!("the file is of version {number}, this program reads up to {LANGUAGE}");
+    Some(Slip::new(version.at, message).help("use a newer orchestrate"))
+}
+
+/// The file, its place and the parameters of one item of `include:`.
+fn named_fragment(item: &Tree, slips: &mut Vec<Slip>) -> Option<(String, Position, Vec<GivenParam>)> {
+    if let Some(file) = item.text() {
+        return Some((file.to_owned(), item.at, Vec::new()));
+    }
+    for entry in item.entries().iter().filter(|entry| !["file", "with"].contains(&entry.key.as_str())) {
+        let message = format!("unknown key `{}`", entry.key);
+        slips.push(Slip::new(entry.at, message).help("an include has `file:` and `with:`"));
+    }
+    let file = item.get("file").and_then(|file| Some((file.text()?.to_owned(), file.at)));
+    let Some((file, at)) = file else {
+        let slip = Slip::new(item.at, "the include names no file");
+        slips.push(slip.help("write `file: FRAGMENT.yaml`, and `with: {NAME: VALUE}` for its parameters"));
+        return None;
+    };
+    let with = item.get("with").map(Tree::entries).unwrap_or_default();
+    let with = with.iter().filter_map(|entry| {
+        let value = params::scalar(&entry.value, &entry.key, slips)?;
+        let how = format!("with {}: {}", entry.key, value.as_text().unwrap_or_default());
+        Some(GivenParam { name: entry.key.clone(), value, how })
+    });
+    Some((file, at, with.collect()))
+}
+
+impl Mistakes {
+    /// Drops nodes whose name another one of the same plan or target has, and
+    /// says where both are.
+    fn clashes(&mut self, nodes: &mut Vec<Written>) {
+        let mut first = std::collections::HashMap::new();
+        nodes.retain(|node| match first.get(&node.name) {
+            None => {
+                first.insert(node.name.clone(), (Arc::clone(&node.file), node.at));
+                true
+            }
+            Some((file, at)) => {
+                let help = format!("the other is at {}:{}; rename one of them", file.path.display(), at.line);
+                let message = format!("two nodes are named `{}`", node.name);
+                self.add(&node.file, Slip::new(node.at, message).help(help));
+                false
+            }
+        });
+    }
+
+    /// Names become parts of paths and of instance names, so they are plain.
+    pub fn name(&mut self, file: &Arc<SourceFile>, name: &str, at: Position) {
+        if !is_label(name) {
+            let slip = Slip::new(at, format!("{name:?} cannot be a name"));
+            self.add(file, slip.help("use letters, digits, `-`, `_` and `.`"));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Sweeps: names that take values in turn, and the names of instances.
+
+use std::sync::Arc;
+
+use super::diagnostic::{Slip, SourceFile};
+use super::params::scalar;
+use super::tree::{Entry, Position, Tree, Value};
+use crate::value::reference::{Piece, pieces};
+
+/// Names whose values change together: one name of a grid, or all of a zip.
+#[derive(Debug)]
+pub(super) struct Axis {
+    /// What `${sweep.…}` calls them.
+    pub names: Vec<String>,
+    /// The steps in order.
+    pub points: Vec<Point>,
+    /// The file it is written in.
+    pub file: Arc<SourceFile>,
+    /// Where in that file.
+    pub at: Position,
+}
+
+/// One step of an axis.
+#[derive(Debug)]
+pub(super) struct Point {
+    /// How instances are called by it, one label for each name of the axis.
+    pub labels: Vec<String>,
+    /// What `${sweep.…}` stands for, one value for each name of the axis.
+    pub values: Vec<Tree>,
+}
+
+impl Axis {
+    /// The number of the only point with this label under this name.
+    pub fn point(&self, name: &str, label: &str) -> Option<usize> {
+        let column = self.names.iter().position(|known| known == name)?;
+        let mut found = (0..self.points.len()).filter(|point| self.points[*point].labels[column] == label);
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    fn refuse_repetition(&self, slips: &mut Vec<Slip>) {
+        for (number, point) in self.points.iter().enumerate() {
+            if self.points[..number].iter().any(|other| other.labels == point.labels) {
+                let at = point.values.first().map_or(self.at, |value| value.at);
+                let message = format!("the sweep takes the step {} twice", self.label(number));
+                slips.push(Slip::new(at, message).help("remove one of them"));
+            }
+        }
+    }
+
+    /// `concurrency=4`, or `corpus=a,tokens=16` for a zip.
+    pub fn label(&self, point: usize) -> String {
+        let labels = &self.points[point].labels;
+        let pairs = self.names.iter().zip(labels).map(|(name, label)| format!("{name}={label}"));
+        pairs.collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Reads the axes of a `sweep:`.
+pub(super) fn axes(sweep: &Tree, file: &Arc<SourceFile>, slips: &mut Vec<Slip>) -> Vec<Axis> {
+    let mut axes = Vec::new();
+    if sweep.entries().is_empty() {
+        slips.push(nothing(sweep.at));
+    }
+    for form in sweep.entries() {
+        let columns: Vec<Column> =
+            form.value.entries().iter().filter_map(|entry| Column::read(entry, slips)).collect();
+        if form.value.entries().is_empty() {
+            slips.push(nothing(form.value.at));
+        }
+        match form.key.as_str() {
+            "grid" => axes.extend(columns.into_iter().map(|column| Axis {
+                names: vec![column.name],
+                at: column.at,
+                file: Arc::clone(file),
+                points: column
+                    .steps
+                    .into_iter()
+                    .map(|(label, value)| Point { labels: vec![label], values: vec![value] })
+                    .collect(),
+            })),
+            "zip" => axes.extend(zipped(columns, form.at, file, slips)),
+            _ => slips.push(
+                Slip::new(form.at, format!("unknown key `{}`", form.key))
+                    .help("a sweep has `grid:` (every combination) or `zip:` (step by step)"),
+            ),
+        }
+    }
+    for axis in &axes {
+        axis.refuse_repetition(slips);
+    }
+    refuse_references(sweep, slips);
+    axes
+}
+
+/// A sweep is what instances are made from, so its values are known before.
+fn refuse_references(sweep: &Tree, slips: &mut Vec<Slip>) {
+    sweep.visit_texts(&mut |text, at| {
+        let references = pieces(text).unwrap_or_default();
+        if references.iter().any(|piece| matches!(piece, Piece::Reference(_))) {
+            let slip = Slip::new(at, format!("the value {text:?} of a sweep is not known before its nodes are"));
+            slips.push(slip.help("write the values out, or take them from parameters"));
+        }
+    });
+}
+
+fn nothing(at: Position) -> Slip {
+    Slip::new(at, "this sweeps over nothing").help("write grid: {NAME: [VALUE, …]}, or remove it")
+}
+
+/// One name with its values.
+struct Column {
+    name: String,
+    at: Position,
+    steps: Vec<(String, Tree)>,
+}
+
+impl Column {
+    fn read(entry: &Entry, slips: &mut Vec<Slip>) -> Option<Self> {
+        let before = slips.len();
+        let name = &entry.key;
+        if name == "target" || !is_label(name) {
+            let help = "use letters, digits, `-`, `_` and `.`; `target` is the plan's own";
+            slips.push(Slip::new(entry.at, format!("{name:?} cannot be the name of a sweep")).help(help));
+        }
+        let steps: Vec<(String, Tree)> = match &entry.value.value {
+            Value::List(items) => items
+                .iter()
+                .filter_map(|item| Some((scalar(item, name, slips)?.as_text()?, item.clone())))
+                .collect(),
+            Value::Map(named) => {
+                named.iter().map(|step| (step.key.clone(), Tree { at: step.at, ..step.value.clone() })).collect()
+            }
+            other => {
+                let message = format!("the values of `{name}` are {}, not a list", other.describe());
+                slips.push(Slip::new(entry.value.at, message).help("write [VALUE, …]"));
+                return None;
+            }
+        };
+        if steps.is_empty() && slips.len() == before {
+            slips.push(nothing(entry.value.at));
+        }
+        for (label, value) in &steps {
+            if !is_label(label) {
+                let message = format!("{label:?} cannot be part of an instance's name");
+                let help = format!("give it a name of letters, digits, `-`, `_` and `.`: {name}: {{NAME: VALUE}}");
+                slips.push(Slip::new(value.at, message).help(help));
+            }
+        }
+        (slips.len() == before).then(|| Self { name: name.clone(), at: entry.at, steps })
+    }
+}
+
+/// One axis of all columns, if they have as many steps.
+fn zipped(columns: Vec<Column>, at: Position, file: &Arc<SourceFile>, slips: &mut Vec<Slip>) -> Option<Axis> {
+    let first = columns.first()?;
+    let (length, name) = (first.steps.len(), first.name.clone());
+    if let Some(other) = columns.iter().find(|column| column.steps.len() != length) {
+        let message = format!("`{}` takes {} values and `{name}` takes {length}", other.name, other.steps.len());
+        slips.push(Slip::new(other.at, message).help("a zip needs as many values of each; `grid:` combines all"));
+        return None;
+    }
+    let names = columns.iter().map(|column| column.name.clone()).collect();
+    let mut points: Vec<Point> =
+        (0..length).map(|_| Point { labels: Vec::new(), values: Vec::new() }).collect();
+    for column in columns {
+        for (point, (label, value)) in points.iter_mut().zip(column.steps) {
+            point.labels.push(label);
+            point.values.push(value);
+        }
+    }
+    Some(Axis { names, points, file: Arc::clone(file), at })
+}
+
+/// Whether text can be part of an instance's name, and so of a path.
+pub(super) fn is_label(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with('.')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.+".contains(c))
+}
