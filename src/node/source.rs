@@ -38,6 +38,7 @@ pub struct Source {
     pub sha256: Option<Sha256>,
     /// Size of the file in bytes, for a better message when it is cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-unit" = "bytes"))]
     pub bytes: Option<u64>,
 }
 

@@ -7,6 +7,7 @@ pub mod document;
 mod expand;
 mod load;
 mod params;
+mod reference;
 pub mod schema;
 mod scope;
 mod site;

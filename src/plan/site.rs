@@ -11,7 +11,7 @@ use super::diagnostic::{Diagnostic, Diagnostics, SourceFile};
 use super::tree::Tree;
 use super::typed::from_tree;
 
-/// A site file.
+/// The values of one machine, kept out of plans and of public evidence.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Site {

@@ -82,15 +82,16 @@ impl JsonSchema for Input {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "a reference to a node or to one of its outputs, such as ${nodes.corpus}",
-            "pattern": r"^\$\{.+\}$",
+            "description": "A reference to a node or to one of its outputs, such as `${nodes.corpus}`.",
+            "pattern": r"^\$\{nodes\..+\}$",
         })
     }
 }
 
-/// Text in which `${nodes.…}` stands for what another node produced.
+/// Text in which `${nodes.NAME.OUTPUT}` stands for what another node produced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(rename = "TextWithOutputs")]
 pub struct Text(pub String);
 
 /// A piece of a [`Text`].
