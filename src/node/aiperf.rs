@@ -95,7 +95,8 @@ impl Node for Aiperf {
     const KIND: &'static str = "aiperf";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Measurement;
-    const OUTPUTS: &'static [(&'static str, &'static str)] = &[("export", "the directory of every file that AIPerf wrote")];
+    const OUTPUTS: &'static [(&'static str, &'static str)] =
+        &[("export", "the directory of every file that AIPerf wrote")];
     const EXAMPLE: &'static str = "\
 load:
   aiperf:

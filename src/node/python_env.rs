@@ -25,7 +25,8 @@ impl Node for PythonEnv {
     const KIND: &'static str = "python_env";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Content;
-    const OUTPUTS: &'static [(&'static str, &'static str)] = &[("environment", "the environment's directory"), ("python", "the path of its interpreter")];
+    const OUTPUTS: &'static [(&'static str, &'static str)] =
+        &[("environment", "the environment's directory"), ("python", "the path of its interpreter")];
     const EXAMPLE: &'static str = "\
 client:
   python_env:

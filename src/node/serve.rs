@@ -54,7 +54,10 @@ impl Node for Serve {
     const KIND: &'static str = "serve";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Service;
-    const OUTPUTS: &'static [(&'static str, &'static str)] = &[("url", "where it answers, such as `http://127.0.0.1:8080`"), ("model_name", "the model name that clients use")];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[
+        ("url", "where it answers, such as `http://127.0.0.1:8080`"),
+        ("model_name", "the model name that clients use"),
+    ];
     const EXAMPLE: &'static str = "\
 server:
   serve:

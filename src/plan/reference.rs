@@ -44,7 +44,8 @@ struct Book {
 impl Book {
     fn new(documents: &[Document]) -> Self {
         let definitions = documents.iter().filter_map(|document| document.schema["$defs"].as_object());
-        let definitions: Map<_, _> = definitions.flatten().map(|(name, d)| (name.clone(), d.clone())).collect();
+        let definitions: Map<_, _> =
+            definitions.flatten().map(|(name, d)| (name.clone(), d.clone())).collect();
         Self {
             text: String::new(),
             definitions,
@@ -131,7 +132,8 @@ impl Book {
 
     /// The table of a mapping's settings.
     fn settings(&mut self, schema: &Value) {
-        let variants = schema["anyOf"].as_array().and_then(|variants| variants.iter().find(|v| is_mapping(v)));
+        let variants =
+            schema["anyOf"].as_array().and_then(|variants| variants.iter().find(|v| is_mapping(v)));
         let schema = variants.unwrap_or(schema);
         if schema["maxProperties"] == 1 {
             self.paragraph("Exactly one of these keys:");

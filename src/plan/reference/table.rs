@@ -34,7 +34,8 @@ impl<const N: usize> fmt::Display for Table<N> {
         let length = |text: &String| text.chars().count();
         let width = |column: usize| self.rows.iter().map(|row| length(&row[column])).max().unwrap_or(0);
         // The last column is text of any length, so it is not filled up.
-        let widths: Vec<usize> = (0..N).map(|column| if column + 1 < N { width(column) } else { 0 }).collect();
+        let widths: Vec<usize> =
+            (0..N).map(|column| if column + 1 < N { width(column) } else { 0 }).collect();
         for (number, row) in self.rows.iter().enumerate() {
             let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
             let line = cells.collect::<Vec<_>>().join(" | ");
@@ -56,6 +57,9 @@ mod tests {
     fn columns_are_aligned_and_pipes_do_not_end_a_cell() {
         let mut table = Table::new(["setting", "what"]);
         table.row(["`a`", "one | two\nlines"]);
-        assert_eq!(table.to_string(), "| setting | what |\n| ------- | --- |\n| `a`     | one \\| two lines |");
+        assert_eq!(
+            table.to_string(),
+            "| setting | what |\n| ------- | --- |\n| `a`     | one \\| two lines |"
+        );
     }
 }

@@ -42,12 +42,10 @@ fn every_kind_has_its_section_with_table_and_example() {
 fn every_link_leads_to_one_heading() {
     let text = markdown(&documents());
     let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_');
-    let anchor = |heading: &str| {
-        heading.to_lowercase().replace(' ', "-").chars().filter(is_kept).collect::<String>()
-    };
+    let anchor =
+        |heading: &str| heading.to_lowercase().replace(' ', "-").chars().filter(is_kept).collect::<String>();
     let headings = text.lines().filter(|line| line.starts_with('#') && line.contains("# "));
-    let anchors: Vec<_> =
-        headings.map(|line| anchor(line.trim_start_matches('#').trim_start())).collect();
+    let anchors: Vec<_> = headings.map(|line| anchor(line.trim_start_matches('#').trim_start())).collect();
     for link in text.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {
         let targets = anchors.iter().filter(|anchor| *anchor == link).count();
         assert_eq!(targets, 1, "#{link} leads to {targets} headings");

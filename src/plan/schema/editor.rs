@@ -73,7 +73,8 @@ fn name_properties(schema: &mut Value) {
 /// Lets `${…}` stand for a number, a boolean or a word, and in patterned text.
 fn allow_references(schema: &mut Schema) {
     if let Some(words) = take_words(schema) {
-        let reference = json!({"type": "string", "pattern": REFERENCE});
+        let reference = json!({"pattern": REFERENCE});
+        schema.insert("type".to_owned(), json!("string"));
         schema.insert("oneOf".to_owned(), json!([words, reference]));
         return;
     }
@@ -103,13 +104,13 @@ fn take_words(schema: &mut Schema) -> Option<Value> {
     if !is_words(&Value::Object(schema.clone())) {
         return None;
     }
-    schema.remove("type");
     if let Some(words) = schema.remove("enum") {
-        return Some(json!({"type": "string", "enum": words}));
+        return Some(json!({"enum": words}));
     }
     let variants = schema.remove("oneOf")?;
-    let each = |key: &str| variants.as_array().into_iter().flatten().map(|v| v[key].clone()).collect::<Value>();
-    Some(json!({"type": "string", "enum": each("const"), "enumDescriptions": each("description")}))
+    let each =
+        |key: &str| variants.as_array().into_iter().flatten().map(|v| v[key].clone()).collect::<Value>();
+    Some(json!({"enum": each("const"), "enumDescriptions": each("description")}))
 }
 
 /// Adds unit and default to a description: editors show nothing else.
@@ -133,8 +134,12 @@ fn ask_for_one_key(schema: &mut Schema) {
     schema.remove("maxProperties");
     let names: Vec<_> =
         schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys).collect();
-    let message = format!("Exactly one of these keys: {}.", names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", "));
-    let one_of = names.iter().map(|name| json!({"type": "object", "required": [name], "errorMessage": message}));
+    let message = format!(
+        "Exactly one of these keys: {}.",
+        names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
+    );
+    let one_of =
+        names.iter().map(|name| json!({"type": "object", "required": [name], "errorMessage": message}));
     let one_of = one_of.collect();
     schema.insert("oneOf".to_owned(), one_of);
 }
