@@ -124,14 +124,25 @@ fn every_property_of_what_authors_write_is_described() {
 
 #[test]
 fn the_examples_of_the_reference_are_one_plan() {
-    let mut plan = "orchestrate: 1\nname: examples\nnodes:\n".to_owned();
-    for line in CATALOGUE.iter().flat_map(|kind| kind.example.lines()) {
-        plan.push_str(&format!("  {line}\n"));
-    }
+    let nodes: Vec<_> = CATALOGUE.iter().flat_map(|kind| kind.example.lines()).collect();
+    let plan = format!("orchestrate: 1\nname: examples\nnodes:\n  {}\n", nodes.join("\n  "));
     assert_fits(&serde_saphyr::from_str(&plan).unwrap(), "plan.schema.json", "the plan of the examples");
     let scene = Scene::isolated();
     scene.write("plan.yaml", plan);
     let checked = scene.run(&["validate", "plan.yaml"]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+}
+
+#[test]
+fn the_first_plan_of_the_reference_is_a_plan() {
+    let plans = Path::new(PROJECT).join("plans");
+    let reference = fs::read_to_string(plans.join("README.md")).unwrap();
+    let plan = reference.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_fits(&serde_saphyr::from_str(plan).unwrap(), "plan.schema.json", "the first plan");
+    let scene = Scene::isolated();
+    scene.write("plans/smoke.yaml", plan);
+    std::os::unix::fs::symlink(plans.join("targets"), scene.path("plans/targets")).unwrap();
+    let checked = scene.run(&["validate", "plans/smoke.yaml"]);
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
 }
 

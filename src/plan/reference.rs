@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
-use super::schema::Document;
+use super::schema::{Document, phrase};
 use crate::node::{CATALOGUE, Class, KindFacts};
 use table::Table;
 use types::{heading, is_mapping, words_of};
@@ -123,7 +123,9 @@ impl Book {
         match words_of(schema) {
             Some(words) => {
                 let mut table = Table::new(["word", "meaning"]);
-                words.iter().for_each(|(word, meaning)| table.row([&format!("`{word}`"), *meaning]));
+                for (word, meaning) in words {
+                    table.row([&format!("`{word}`"), meaning]);
+                }
                 self.paragraph(&table.to_string());
             }
             None => self.settings(schema),
@@ -140,10 +142,13 @@ impl Book {
         }
         let mut table = Table::new(["setting", "type", "default", "unit", "what"]);
         self.rows(schema, "", &mut table);
-        if table.is_empty() {
+        if !table.is_empty() {
+            self.paragraph(&table.to_string());
+        } else if schema["additionalProperties"] == false {
             self.paragraph("It has no settings.");
         } else {
-            self.paragraph(&table.to_string());
+            self.link(schema);
+            self.paragraph(&format!("Written as {}.", types::shown(schema, &self.definitions)));
         }
     }
 
@@ -168,12 +173,16 @@ impl Book {
 
     /// Remembers to explain the mappings and words that a property takes.
     fn link(&mut self, schema: &Value) {
-        for inner in [schema, &schema["items"], &schema["additionalProperties"]] {
-            let Some(name) = types::definition(inner) else { continue };
-            let explained = types::is_explained(&self.definitions[name]);
-            if explained && self.known.insert(name.to_owned()) {
+        if let Some(name) = types::definition(schema) {
+            if types::is_explained(&self.definitions[name]) && self.known.insert(name.to_owned()) {
                 self.waiting.push_back(name.to_owned());
             }
+            return;
+        }
+        let parts = [schema.get("items"), schema.get("additionalProperties")].into_iter().flatten();
+        let alternatives = schema["anyOf"].as_array().into_iter().flatten();
+        for part in parts.chain(alternatives) {
+            self.link(part);
         }
     }
 
@@ -182,12 +191,12 @@ impl Book {
         let mut table = Table::new(["type", "what"]);
         for (name, definition) in &self.definitions {
             if !types::is_explained(definition) {
-                table.row([&types::phrase(name), definition["description"].as_str().unwrap_or_default()]);
+                table.row([&phrase(name), definition["description"].as_str().unwrap_or_default()]);
             }
         }
         self.paragraph("## Values");
-        self.paragraph("Text with a form of its own:");
-        let _ = write!(self.text, "{table}\n");
+        self.paragraph("Text with a form of its own; the unit of a duration is part of the text:");
+        let _ = writeln!(self.text, "{table}");
     }
 }
 

@@ -48,6 +48,18 @@ pub(super) fn flow(value: &Value) -> String {
     }
 }
 
+/// The name of a type as words: `ContextLimit` as `context limit`.
+pub(super) fn phrase(name: &str) -> String {
+    let mut phrase = String::new();
+    for letter in name.trim_end_matches("Document").chars() {
+        if letter.is_ascii_uppercase() && !phrase.is_empty() {
+            phrase.push(' ');
+        }
+        phrase.push(letter.to_ascii_lowercase());
+    }
+    phrase
+}
+
 /// Every generated file by its path below the project's root, with its text.
 #[must_use]
 pub fn generated() -> Vec<(String, String)> {

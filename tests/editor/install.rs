@@ -76,7 +76,7 @@ enum Npm {
     Script(PathBuf),
 }
 
-/// The Node.js of the machine if it is new enough, else one from PyPI.
+/// The Node.js of the machine if it is new enough, else one from `PyPI`.
 fn node() -> Node {
     let on_path = |name: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -118,7 +118,8 @@ fn node_from_pypi() -> Node {
 fn finish(command: &mut Command, what: &str) {
     let program = command.get_program().to_owned();
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-    let child = child.unwrap_or_else(|error| panic!("{what}: {program:?} cannot be started: {error}"));
+    let child =
+        child.unwrap_or_else(|error| panic!("{what}: {} cannot be started: {error}", program.display()));
     let mut child = Ends(child);
     let status = wait_for(what, INSTALL, || child.0.try_wait().unwrap());
     assert!(status.success(), "{what} ended with {status}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::schema::flow;
+use super::super::schema::{flow, phrase};
 
 /// Named schemas.
 pub(super) type Definitions = Map<String, Value>;
@@ -37,18 +37,6 @@ fn meaning(schema: &Value) -> &str {
     schema["description"].as_str().unwrap_or_default()
 }
 
-/// `ContextLimit` as `context limit`.
-pub(super) fn phrase(name: &str) -> String {
-    let mut phrase = String::new();
-    for letter in name.trim_end_matches("Document").chars() {
-        if letter.is_ascii_uppercase() && !phrase.is_empty() {
-            phrase.push(' ');
-        }
-        phrase.push(letter.to_ascii_lowercase());
-    }
-    phrase
-}
-
 /// `ContextLimit` as the heading `Context limit`.
 pub(super) fn heading(name: &str) -> String {
     let phrase = phrase(name);
@@ -61,14 +49,24 @@ pub(super) fn shown(schema: &Value, definitions: &Definitions) -> String {
     if let Some(name) = definition(schema) {
         return named(name, &definitions[name]);
     }
+    if let Some(alternatives) = schema["anyOf"].as_array() {
+        return joined(alternatives.iter().map(|alternative| shown(alternative, definitions)));
+    }
     match &schema["type"] {
         Value::String(name) => simple(name, schema, definitions),
         Value::Array(names) => {
             let names = names.iter().filter_map(Value::as_str);
-            names.map(|name| simple(name, schema, definitions)).collect::<Vec<_>>().join(" or ")
+            joined(names.map(|name| simple(name, schema, definitions)))
         }
         _ => "any value".to_owned(),
     }
+}
+
+/// Alternatives as `a, b or c`.
+fn joined(alternatives: impl Iterator<Item = String>) -> String {
+    let mut all: Vec<_> = alternatives.collect();
+    let last = all.pop().unwrap_or_default();
+    if all.is_empty() { last } else { format!("{} or {last}", all.join(", ")) }
 }
 
 fn named(name: &str, definition: &Value) -> String {

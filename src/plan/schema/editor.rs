@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::flow;
 use super::walk::{Schema, complete, definition_name, each_schema};
+use super::{flow, phrase};
 use crate::node::KINDS;
 
 /// A value that is a reference as a whole.
@@ -21,7 +21,7 @@ pub(super) fn for_editors(mut schema: Value, document: &str) -> Value {
     if let Some(definitions) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
         definitions.values_mut().for_each(|definition| each_schema(definition, &mut allow_references));
         for (name, definition) in definitions {
-            definition["title"] = json!(name.trim_end_matches("Document").to_lowercase());
+            definition["title"] = json!(phrase(name));
         }
     }
     each_schema(&mut schema, &mut append_facts);

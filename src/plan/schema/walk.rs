@@ -21,7 +21,9 @@ pub(super) fn each_schema(schema: &mut Value, visit: &mut impl FnMut(&mut Schema
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(Value::Array(variants)) = schema.get_mut(key) {
-            variants.iter_mut().for_each(|inner| each_schema(inner, visit));
+            for inner in variants {
+                each_schema(inner, visit);
+            }
         }
     }
     visit(schema);
