@@ -10,6 +10,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
+use orchestrate::node::CATALOGUE;
 use serde_json::Value;
 use support::schemas::{assert_evidence_fits, assert_fits, validator};
 use support::{PROJECT, Scene, files_below};
@@ -29,25 +30,26 @@ fn shipped(folder: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn the_committed_schemas_are_those_of_the_types() {
-    let schemas = Path::new(PROJECT).join("schemas");
-    let checked = Scene::isolated().run(&["schema", schemas.to_str().unwrap(), "--check"]);
+fn the_committed_schemas_and_reference_are_those_of_the_types() {
+    let checked = Scene::isolated().run(&["schema", PROJECT, "--check"]);
     assert_eq!((checked.code, checked.stdout.as_str()), (Some(0), ""), "{}", checked.stderr);
 }
 
 #[test]
-fn a_schema_that_is_missing_or_edited_is_named() {
+fn a_generated_file_that_is_missing_or_edited_is_named() {
     let scene = Scene::isolated();
-    assert_eq!(scene.run(&["schema", "schemas"]).code, Some(0));
+    assert_eq!(scene.run(&["schema"]).code, Some(0));
     fs::remove_file(scene.path("schemas/site.schema.json")).unwrap();
     scene.write("schemas/evidence/fetch.schema.json", "{}\n");
-    let checked = scene.run(&["schema", "schemas", "--check"]);
+    scene.write("plans/README.md", "mine\n");
+    let checked = scene.run(&["schema", "--check"]);
     assert_eq!(checked.code, Some(1));
     insta::assert_snapshot!(checked.stdout, @"
-    differs from the types: site.schema.json
-    differs from the types: evidence/fetch.schema.json
+    differs from the types: schemas/site.schema.json
+    differs from the types: schemas/evidence/fetch.schema.json
+    differs from the types: plans/README.md
     ");
-    insta::assert_snapshot!(checked.stderr, @"error: schemas differ from the types; run `orchestrate schema` and commit them");
+    insta::assert_snapshot!(checked.stderr, @"error: generated files differ from the types; run `orchestrate schema` and commit them");
     assert!(!scene.path("schemas/site.schema.json").exists(), "--check wrote a file");
 }
 
@@ -55,7 +57,7 @@ fn a_schema_that_is_missing_or_edited_is_named() {
 fn every_schema_is_one_that_a_validator_accepts() {
     let root = Path::new(PROJECT).join("schemas");
     let schemas = files_below(&root);
-    assert_eq!(schemas.len(), 3 + orchestrate::node::KINDS.len());
+    assert_eq!(schemas.len(), 4 + orchestrate::node::KINDS.len());
     for path in schemas {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
         // Anything is no document of ours, so a schema that takes it says nothing.
@@ -88,6 +90,60 @@ fn a_mistake_in_a_plan_does_not_fit_the_schema() {
     ] {
         assert!(!validator.is_valid(&plan(wrong.clone())), "{wrong}");
     }
+}
+
+/// Every property in a schema without a description, by its path.
+fn undescribed(schema: &Value, at: &str, found: &mut Vec<String>) {
+    for (name, inner) in schema.as_object().into_iter().flatten() {
+        let at = format!("{at}/{name}");
+        if name == "properties" {
+            for (property, inner) in inner.as_object().unwrap() {
+                let description = inner["description"].as_str().unwrap_or_default();
+                if description.len() < 3 || inner["title"] != property.as_str() {
+                    found.push(format!("{at}/{property}"));
+                }
+            }
+        }
+        undescribed(inner, &at, found);
+    }
+    for (number, inner) in schema.as_array().into_iter().flatten().enumerate() {
+        undescribed(inner, &format!("{at}/{number}"), found);
+    }
+}
+
+#[test]
+fn every_property_of_what_authors_write_is_described() {
+    for name in ["plan", "target", "fragment", "site"] {
+        let path = Path::new(PROJECT).join(format!("schemas/{name}.schema.json"));
+        let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let mut found = Vec::new();
+        undescribed(&schema, name, &mut found);
+        assert_eq!(found, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_examples_of_the_reference_are_one_plan() {
+    let nodes: Vec<_> = CATALOGUE.iter().flat_map(|kind| kind.example.lines()).collect();
+    let plan = format!("orchestrate: 1\nname: examples\nnodes:\n  {}\n", nodes.join("\n  "));
+    assert_fits(&serde_saphyr::from_str(&plan).unwrap(), "plan.schema.json", "the plan of the examples");
+    let scene = Scene::isolated();
+    scene.write("plan.yaml", plan);
+    let checked = scene.run(&["validate", "plan.yaml"]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+}
+
+#[test]
+fn the_first_plan_of_the_reference_is_a_plan() {
+    let plans = Path::new(PROJECT).join("plans");
+    let reference = fs::read_to_string(plans.join("README.md")).unwrap();
+    let plan = reference.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_fits(&serde_saphyr::from_str(plan).unwrap(), "plan.schema.json", "the first plan");
+    let scene = Scene::isolated();
+    scene.write("plans/smoke.yaml", plan);
+    std::os::unix::fs::symlink(plans.join("targets"), scene.path("plans/targets")).unwrap();
+    let checked = scene.run(&["validate", "plans/smoke.yaml"]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
 }
 
 #[test]

@@ -48,7 +48,7 @@ enum Command {
     Validate(validate::ValidateArgs),
     /// Print the graph of a plan as Mermaid, DOT or JSON.
     Graph(graph::GraphArgs),
-    /// Write the JSON Schemas, or check that they are up to date.
+    /// Write the JSON Schemas and plans/README.md, or check them.
     Schema(schema::SchemaArgs),
 }
 

@@ -1,4 +1,5 @@
-//! `orchestrate schema`: write the JSON Schemas, or check them.
+//! `orchestrate schema`: write the JSON Schemas and the reference of the plan
+//! language, or check them.
 
 use std::path::PathBuf;
 
@@ -10,10 +11,10 @@ use crate::plan::schema;
 /// Arguments of `schema`.
 #[derive(Debug, Args)]
 pub(super) struct SchemaArgs {
-    /// The directory of the schemas.
-    #[arg(default_value = "schemas")]
-    dir: PathBuf,
-    /// Write nothing; exit with 1 if a schema differs from the types.
+    /// The project's root, with `schemas/` and `plans/README.md`.
+    #[arg(default_value = ".")]
+    root: PathBuf,
+    /// Write nothing; exit with 1 if a file differs from the types.
     #[arg(long)]
     check: bool,
 }
@@ -21,8 +22,8 @@ pub(super) struct SchemaArgs {
 /// Runs the command.
 pub(super) fn run(args: &SchemaArgs) -> Result<u8, CommandError> {
     let mut stale = Vec::new();
-    for (name, text) in schema::all() {
-        let path = args.dir.join(&name);
+    for (name, text) in schema::generated() {
+        let path = args.root.join(&name);
         if std::fs::read_to_string(&path).is_ok_and(|found| found == text) {
             continue;
         }
@@ -30,7 +31,7 @@ pub(super) fn run(args: &SchemaArgs) -> Result<u8, CommandError> {
         if !args.check {
             let io =
                 |source| CommandError::Io { what: format!("{} cannot be written", path.display()), source };
-            std::fs::create_dir_all(path.parent().unwrap_or(&args.dir)).map_err(io)?;
+            std::fs::create_dir_all(path.parent().unwrap_or(&args.root)).map_err(io)?;
             std::fs::write(&path, text).map_err(io)?;
         }
     }
@@ -38,7 +39,7 @@ pub(super) fn run(args: &SchemaArgs) -> Result<u8, CommandError> {
         println!("{}: {name}", if args.check { "differs from the types" } else { "written" });
     }
     if args.check && !stale.is_empty() {
-        eprintln!("error: schemas differ from the types; run `orchestrate schema` and commit them");
+        eprintln!("error: generated files differ from the types; run `orchestrate schema` and commit them");
         return Ok(1);
     }
     Ok(DONE)

@@ -68,7 +68,9 @@ fn describe(checked: &Checked) -> String {
             count(plan.subjects.len(), "subject")
         ),
         Checked::Target { name, nodes } => format!("target {name}, {}; no mistakes", count(*nodes, "node")),
-        Checked::Fragment { name, nodes } => format!("fragment {name}, {}; no mistakes", count(*nodes, "node")),
+        Checked::Fragment { name, nodes } => {
+            format!("fragment {name}, {}; no mistakes", count(*nodes, "node"))
+        }
         Checked::Site { values } => format!("site, {}; no mistakes", count(*values, "value")),
         Checked::Other => "passed over: it has no `orchestrate:` key".to_owned(),
     }

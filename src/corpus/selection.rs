@@ -31,12 +31,14 @@ pub struct Select {
     pub categories: Option<Vec<String>>,
     /// Rows to draw from each category; it is an error if there are fewer.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-unit" = "rows"))]
     pub per_category: Option<usize>,
     /// Exactly these rows, in this order; excludes the settings that draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<String>>,
     /// Rows to use at most, over all categories.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-unit" = "rows"))]
     pub limit: Option<usize>,
     /// Decides the draw; required with `per_category` and with `limit`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +48,7 @@ pub struct Select {
     /// Rows whose turns together have more characters (Unicode scalar values,
     /// counted over the turns that are used) are left out and listed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-unit" = "characters"))]
     pub max_characters: Option<usize>,
 }
 

@@ -18,7 +18,7 @@ use crate::evidence::request::EngineFields;
 use crate::gguf::Gguf;
 use crate::value::Input;
 
-/// Settings of a llama.cpp server.
+/// Settings of llama.cpp's own HTTP server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LlamaCpp {
@@ -32,9 +32,11 @@ pub struct LlamaCpp {
     /// Precision of the weights as llama.cpp names it, such as `Q4_1`.
     pub precision: String,
     /// Tokens of context over all slots.
+    #[schemars(extend("x-unit" = "tokens"))]
     pub context_length: u32,
     /// Requests served at the same time.
     #[serde(default = "one")]
+    #[schemars(extend("x-unit" = "requests"))]
     pub slots: u32,
     /// Threads of the engine: `all_but_one` leaves a processor to the client.
     #[serde(default)]

@@ -30,9 +30,11 @@ pub struct Trtmc {
     /// Precision the bundle was built for, such as `fp16`.
     pub precision: String,
     /// Tokens of prompt and answer the bundle was built for.
+    #[schemars(extend("x-unit" = "tokens"))]
     pub max_sequence_length: u32,
     /// Workers; requests above this number are answered 429.
     #[serde(default = "one")]
+    #[schemars(extend("x-unit" = "requests"))]
     pub replicas: u32,
     /// Whether chat requests let the model think; sent with every request.
     #[serde(default)]

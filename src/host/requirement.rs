@@ -11,12 +11,13 @@ use crate::process::find_program;
 
 /// One thing a target needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Requirement {
     /// An accelerator with at least this much memory.
     Gpu {
         /// Memory in GiB.
         #[serde(default)]
+        #[schemars(extend("x-unit" = "GiB"))]
         min_memory_gib: u64,
     },
     /// A program on PATH, or by its path.

@@ -36,24 +36,28 @@ pub struct Aiperf {
     pub bundle: Input,
     /// How the pinned rows reach AIPerf.
     pub dataset: Dataset,
-    /// Requests under way at the same time, as a closed loop.
+    /// Requests under way at the same time, as a closed loop: the next one is
+    /// sent when one is answered.
     #[serde(default = "one")]
+    #[schemars(extend("x-unit" = "requests"))]
     pub concurrency: u32,
     /// Most tokens of one answer.
+    #[schemars(extend("x-unit" = "tokens"))]
     pub max_tokens: u32,
     /// Sampling temperature; 0 is greedy.
     #[serde(default)]
     pub temperature: f64,
-    /// Whether answers are streamed.
+    /// Whether answers are streamed; without it there is no time to first token.
     #[serde(default = "yes")]
     pub streaming: bool,
-    /// Seed of AIPerf's own choices.
+    /// Seed of AIPerf's own choices; with another one the load runs again.
     #[serde(default)]
     pub random_seed: u64,
-    /// More fields of every request, by name.
+    /// More fields of every request body, by name, such as `top_p`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra_inputs: BTreeMap<String, Value>,
-    /// How long the whole run may take.
+    /// How long AIPerf may take; the node's own `timeout` covers the checks
+    /// before and after it too.
     #[serde(default = "an_hour")]
     pub timeout: duration::Duration,
 }
@@ -91,7 +95,21 @@ impl Node for Aiperf {
     const KIND: &'static str = "aiperf";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Measurement;
-    const OUTPUTS: &'static [&'static str] = &["export"];
+    const OUTPUTS: &'static [(&'static str, &'static str)] =
+        &[("export", "the directory of every file that AIPerf wrote")];
+    const EXAMPLE: &'static str = "\
+load:
+  aiperf:
+    client: ${nodes.client}
+    server: ${nodes.server}
+    corpus: ${nodes.corpus}
+    bundle: ${nodes.bundle}
+    dataset: spec_bench
+    concurrency: 1
+    max_tokens: 48
+  needs: [warmup]
+  timeout: 1h
+";
     type Evidence = Load;
 
     fn is_quiet(&self) -> bool {

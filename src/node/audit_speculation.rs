@@ -29,7 +29,14 @@ impl Node for AuditSpeculation {
     const KIND: &'static str = "audit_speculation";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Content;
-    const OUTPUTS: &'static [&'static str] = &[];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[];
+    const EXAMPLE: &'static str = "\
+audit:
+  audit_speculation:
+    bundle: ${nodes.bundle}
+    load: ${nodes.load}
+    correlation: ${nodes.correlate}
+";
     type Evidence = Audit;
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {

@@ -63,7 +63,21 @@ impl Node for BuildBundle {
     const KIND: &'static str = "build_bundle";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Content;
-    const OUTPUTS: &'static [&'static str] = &["model", "tokenizer", "manifest"];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[
+        ("model", "the path of the served file"),
+        ("tokenizer", "the directory of the model's tokenizer, where there is one"),
+        ("manifest", "the path of a JSON file that says what the bundle is made of"),
+    ];
+    const EXAMPLE: &'static str = "\
+bundle:
+  build_bundle:
+    model: ${nodes.model}
+    engine:
+      llama_cpp:
+        program: llama-server
+        precision: Q4_1
+        context_length: 2048
+";
     type Evidence = Bundle;
 
     fn key_settings(&self, context: &Context) -> Result<Value, Failure> {

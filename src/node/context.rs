@@ -240,7 +240,8 @@ impl Context {
 
     /// Text with every reference replaced by a path or value.
     pub fn resolve(&self, text: &Text) -> Result<String, Failure> {
-        let broken = |rest: &str| Failure::failed(format!("{rest:?} opens a reference and does not close it"));
+        let broken =
+            |rest: &str| Failure::failed(format!("{rest:?} opens a reference and does not close it"));
         let mut resolved = String::new();
         for piece in pieces(&text.0).map_err(broken)? {
             match piece {

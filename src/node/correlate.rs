@@ -22,7 +22,7 @@ use crate::value::Input;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Correlate {
-    /// Runtime mode of the run.
+    /// Runtime mode that was asked for.
     pub mode: Mode,
     /// The bundle that was served, for its engine.
     pub bundle: Input,
@@ -38,7 +38,16 @@ impl Node for Correlate {
     const KIND: &'static str = "correlate";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Content;
-    const OUTPUTS: &'static [&'static str] = &[];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[];
+    const EXAMPLE: &'static str = "\
+correlate:
+  correlate:
+    mode: ordinary
+    bundle: ${nodes.bundle}
+    corpus: ${nodes.corpus}
+    warmup: ${nodes.warmup}
+    load: ${nodes.load}
+";
     type Evidence = Correlation;
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {

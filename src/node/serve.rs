@@ -54,7 +54,17 @@ impl Node for Serve {
     const KIND: &'static str = "serve";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Service;
-    const OUTPUTS: &'static [&'static str] = &["url", "model_name"];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[
+        ("url", "where it answers, such as `http://127.0.0.1:8080`"),
+        ("model_name", "the model name that clients use"),
+    ];
+    const EXAMPLE: &'static str = "\
+server:
+  serve:
+    bundle: ${nodes.bundle}
+    model_name: smollm2-135m-instruct
+    ready_within: 1m
+";
     type Evidence = Service;
 
     fn key_settings(&self, _: &Context) -> Result<Value, Failure> {

@@ -18,7 +18,8 @@ use crate::value::{Digest, Sha256};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// A file, relative to the plan's file. An empty path is passed over.
+    /// A file, relative to the file this is written in. An empty path is
+    /// passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// An `https` address.
@@ -38,6 +39,7 @@ pub struct Source {
     pub sha256: Option<Sha256>,
     /// Size of the file in bytes, for a better message when it is cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-unit" = "bytes"))]
     pub bytes: Option<u64>,
 }
 

@@ -62,7 +62,19 @@ impl Node for Validate {
     const KIND: &'static str = "validate";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Content;
-    const OUTPUTS: &'static [&'static str] = &[];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[];
+    const EXAMPLE: &'static str = "\
+validate:
+  validate:
+    bundle: ${nodes.bundle}
+    server: ${nodes.server}
+    checks:
+      - name: repeat
+        shows: greedy answers of this server repeat exactly
+        command: [python3, check.py, --url, '${nodes.server.url}', --model, '${nodes.server.model_name}']
+        inputs: [check.py]
+        timeout: 5m
+";
     type Evidence = Validation;
 
     fn key_settings(&self, context: &Context) -> Result<Value, Failure> {

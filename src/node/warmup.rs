@@ -19,12 +19,14 @@ pub struct Warmup {
     /// The server to warm up.
     pub server: Input,
     /// How many requests are sent, one after another.
+    #[schemars(extend("x-unit" = "requests"))]
     pub requests: usize,
     /// The user message of every request.
     #[serde(default = "prompt")]
     pub prompt: String,
     /// Most tokens of one answer.
     #[serde(default = "max_tokens")]
+    #[schemars(extend("x-unit" = "tokens"))]
     pub max_tokens: u32,
 }
 
@@ -42,7 +44,14 @@ impl Node for Warmup {
     const KIND: &'static str = "warmup";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Priming;
-    const OUTPUTS: &'static [&'static str] = &[];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[];
+    const EXAMPLE: &'static str = "\
+warmup:
+  warmup:
+    server: ${nodes.server}
+    requests: 3
+  needs: [validate]
+";
     type Evidence = warmup::Warmup;
 
     fn is_quiet(&self) -> bool {

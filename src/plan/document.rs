@@ -205,7 +205,7 @@ impl JsonSchema for ParamDocument {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let scalar = json!(["string", "number", "boolean"]);
         json_schema!({
-            "description": "a default value, or a declaration with type, default, description and choices",
+            "description": "A default value, or a declaration.",
             "anyOf": [
                 {"type": scalar},
                 {
@@ -230,7 +230,7 @@ impl JsonSchema for IncludeDocument {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "a fragment file, or a file with values for its parameters",
+            "description": "A fragment file, or a file with values for its parameters.",
             "anyOf": [
                 {"type": "string", "description": "the file, relative to this one"},
                 {
@@ -273,7 +273,7 @@ impl JsonSchema for SweepDocument {
         };
         json_schema!({
             "type": "object",
-            "description": "names with the values that ${sweep.NAME} takes in turn",
+            "description": "Names with the values that `${sweep.NAME}` takes in turn.",
             "properties": {
                 "grid": axes("every value with every value of the others"),
                 "zip": axes("the first value of each, then the second of each; all have as many"),
@@ -300,7 +300,7 @@ impl JsonSchema for NodeDocument {
         }
         json_schema!({
             "type": "object",
-            "description": "one kind with its settings, beside the settings every node has",
+            "description": "One kind with its settings, beside the settings every node has.",
             "properties": properties,
             "additionalProperties": false,
             "oneOf": one_kind,

@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 
 use super::diagnostic::{Slip, nearest};
 use super::document::{CommonSettings, PlanDocument, SubjectDocument, TargetDocument};
-use super::lattice::{Lattice, Steps, Vertex};
 use super::late::Late;
+use super::lattice::{Lattice, Steps, Vertex};
 use super::load::Mistakes;
 use super::mention::Mention;
 use super::sheet::{Sheet, Written};
@@ -43,7 +43,8 @@ pub(super) fn expand(
     for (number, vertex) in lattice.vertices.iter().enumerate() {
         let written = lattice.written[vertex.node];
         let Some(combinations) = combinations(&lattice, vertex, nodes.len()) else {
-            let message = format!("`{}` would have too many instances: a plan has at most {INSTANCES}", written.name);
+            let message =
+                format!("`{}` would have too many instances: a plan has at most {INSTANCES}", written.name);
             let slip = Slip::new(written.at, message).help("sweep over fewer values, or in several plans");
             mistakes.add(&written.file, slip);
             continue;

@@ -40,9 +40,7 @@ impl Late<'_> {
         let value = match &tree.value {
             Value::Text(text) if text.contains("${") => return self.text(text, tree, slips),
             Value::List(items) => Value::List(items.iter().map(|item| self.tree(item, slips)).collect()),
-            Value::Map(entries) => {
-                Value::Map(entries.iter().map(|entry| self.entry(entry, slips)).collect())
-            }
+            Value::Map(entries) => Value::Map(entries.iter().map(|entry| self.entry(entry, slips)).collect()),
             other => other.clone(),
         };
         Tree { value, ..*tree }
@@ -76,7 +74,8 @@ impl Late<'_> {
             ("nodes", _) => {
                 let reference = Reference::parse(inner)?;
                 let output = reference.output.clone();
-                let node = self.lattice.referred(&Mention::of(reference, at, false), self.target, self.steps)?;
+                let node =
+                    self.lattice.referred(&Mention::of(reference, at, false), self.target, self.steps)?;
                 Some(Value::Text(Reference { node, output }.to_string()))
             }
             ("target", name) => self.target_fact(name, at, slips),
@@ -94,7 +93,8 @@ impl Late<'_> {
         let fact = facts.get(name);
         if fact.is_none() {
             let known = facts.keys().map(String::as_str);
-            let (message, help) = unknown("fact of the target", name, known, "add it to the target's `about:`");
+            let (message, help) =
+                unknown("fact of the target", name, known, "add it to the target's `about:`");
             slips.push(Slip::new(at, message).help(help));
         }
         fact.map(|fact| Value::Text(escaped(fact).into_owned()))

@@ -115,8 +115,11 @@ impl<'a> Lattice<'a> {
         let mut own = Vec::with_capacity(self.written.len());
         for number in 0..self.written.len() {
             let node = self.written[number];
-            let mut mine: Vec<usize> =
-                self.mentions[number].sweeps.iter().filter_map(|name| names_of_plan.get(name).copied()).collect();
+            let mut mine: Vec<usize> = self.mentions[number]
+                .sweeps
+                .iter()
+                .filter_map(|name| names_of_plan.get(name).copied())
+                .collect();
             mine.iter().for_each(|axis| is_used[*axis] = true);
             if let Some(sweep) = node.tree.get("sweep") {
                 let mut slips = Vec::new();
@@ -158,7 +161,9 @@ impl<'a> Lattice<'a> {
             for mention in free {
                 match self.in_plan.get(mention.node.as_str()) {
                     Some(dependency) => dependents.entry(*dependency).or_default().push(number),
-                    None => marked |= self.in_target.iter().any(|names| names.contains_key(mention.node.as_str())),
+                    None => {
+                        marked |= self.in_target.iter().any(|names| names.contains_key(mention.node.as_str()))
+                    }
                 }
             }
             if marked {
@@ -199,7 +204,8 @@ impl<'a> Lattice<'a> {
     /// order of the dependencies; finds what does not exist and what waits
     /// for itself.
     fn spread_axes(&mut self, own: &[Vec<usize>], mistakes: &mut Mistakes) {
-        let mut graph: DiGraph<(), Position> = DiGraph::with_capacity(self.vertices.len(), self.vertices.len());
+        let mut graph: DiGraph<(), Position> =
+            DiGraph::with_capacity(self.vertices.len(), self.vertices.len());
         let index: Vec<NodeIndex> = self.vertices.iter().map(|_| graph.add_node(())).collect();
         for (number, vertex) in self.vertices.iter().enumerate() {
             for mention in &self.mentions[vertex.node].nodes {
@@ -240,11 +246,13 @@ impl<'a> Lattice<'a> {
         let name = mention.node.as_str();
         let target = match mention.pin("target") {
             None => target,
-            Some(pinned) => Some(self.targets.iter().position(|known| *known == pinned).ok_or_else(|| {
-                let known = self.targets.iter().copied();
-                let (message, help) = unknown("target", pinned, known, "list it under `targets:`");
-                Slip::new(mention.at, message).help(help)
-            })?),
+            Some(pinned) => {
+                Some(self.targets.iter().position(|known| *known == pinned).ok_or_else(|| {
+                    let known = self.targets.iter().copied();
+                    let (message, help) = unknown("target", pinned, known, "list it under `targets:`");
+                    Slip::new(mention.at, message).help(help)
+                })?)
+            }
         };
         let node = self
             .in_plan
@@ -311,9 +319,10 @@ impl<'a> Lattice<'a> {
 
     fn unknown_pin(&self, mention: &Mention, dependency: usize) -> Option<Slip> {
         let axes = || self.vertices[dependency].axes.iter().map(|axis| &self.axes[*axis]);
-        let (name, label) = mention.pins.iter().filter(|(name, _)| name != "target").find(|(name, label)| {
-            !axes().any(|axis| axis.names.contains(name) && axis.point(name, label).is_some())
-        })?;
+        let (name, label) =
+            mention.pins.iter().filter(|(name, _)| name != "target").find(|(name, label)| {
+                !axes().any(|axis| axis.names.contains(name) && axis.point(name, label).is_some())
+            })?;
         let slip = Slip::new(mention.at, format!("`{}` has no instance with {name}={label}", mention.node));
         let steps: Vec<String> =
             axes().flat_map(|axis| (0..axis.points.len()).map(|point| axis.label(point))).take(12).collect();
@@ -375,8 +384,9 @@ impl<'a> Lattice<'a> {
             return Some(self.instance_name(vertex, steps));
         }
         let own = self.vertices[vertex].axes.iter();
-        let own: Option<Vec<_>> =
-            own.map(|axis| Some((*axis, self.pinned(mention, *axis).or_else(|| step(steps, *axis))?))).collect();
+        let own: Option<Vec<_>> = own
+            .map(|axis| Some((*axis, self.pinned(mention, *axis).or_else(|| step(steps, *axis))?)))
+            .collect();
         Some(self.instance_name(vertex, &own?))
     }
 

@@ -126,12 +126,7 @@ impl Mistakes {
         }
     }
 
-    fn unknown_set(
-        &mut self,
-        given: &Given,
-        plan: &Sheet<PlanDocument>,
-        targets: &[Sheet<TargetDocument>],
-    ) {
+    fn unknown_set(&mut self, given: &Given, plan: &Sheet<PlanDocument>, targets: &[Sheet<TargetDocument>]) {
         let of_targets = targets.iter().flat_map(|target| {
             target.params.values.keys().map(|name| format!("{}.{name}", target.document.target))
         });

@@ -113,8 +113,7 @@ impl de::Error for Mistake {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        let mistake =
-            Self::new(format!("the key `{field}` is missing")).help(format!("add `{field}:` here"));
+        let mistake = Self::new(format!("the key `{field}` is missing")).help(format!("add `{field}:` here"));
         Self { missing: Some(field), ..mistake }
     }
 }
@@ -131,4 +130,3 @@ fn in_words(found: &Unexpected) -> String {
         _ => "something else".to_owned(),
     }
 }
-

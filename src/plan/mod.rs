@@ -13,6 +13,7 @@ mod load;
 mod mention;
 mod mistake;
 mod params;
+mod reference;
 mod review;
 pub mod schema;
 mod scope;

@@ -74,8 +74,12 @@ enum Type {
 }
 
 impl Type {
-    const ALL: [(&'static str, Self); 4] =
-        [("text", Self::Text), ("integer", Self::Integer), ("number", Self::Number), ("boolean", Self::Boolean)];
+    const ALL: [(&'static str, Self); 4] = [
+        ("text", Self::Text),
+        ("integer", Self::Integer),
+        ("number", Self::Number),
+        ("boolean", Self::Boolean),
+    ];
 
     fn of(value: &Value) -> Self {
         match value {
@@ -134,8 +138,11 @@ impl Parameter {
         let how = &given.how;
         let at = Position::default();
         let value = self.kind.read(&given.value).ok_or_else(|| {
-            let message =
-                format!("{how}: the parameter takes {}, and {} is none", self.takes(), given.value.describe());
+            let message = format!(
+                "{how}: the parameter takes {}, and {} is none",
+                self.takes(),
+                given.value.describe()
+            );
             Slip::new(at, message).help("give a value of that type")
         })?;
         if self.choices.is_empty() || self.choices.contains(&value) {
@@ -184,9 +191,14 @@ fn parameter(entry: &Entry, slips: &mut Vec<Slip>) -> Option<Parameter> {
     };
     let mut typed = |tree: &Tree, what: &str| {
         let value = scalar(tree, name, slips)?;
-        let read = kind.read(&value).filter(|read| kind == Type::Number || Type::of(read) == Type::of(&value));
+        let read =
+            kind.read(&value).filter(|read| kind == Type::Number || Type::of(read) == Type::of(&value));
         if read.is_none() {
-            let message = format!("the {what} of the parameter `{name}` is {}, its type is {}", value.describe(), kind.word());
+            let message = format!(
+                "the {what} of the parameter `{name}` is {}, its type is {}",
+                value.describe(),
+                kind.word()
+            );
             slips.push(Slip::new(tree.at, message).help("make them agree"));
         }
         read
@@ -198,7 +210,10 @@ fn parameter(entry: &Entry, slips: &mut Vec<Slip>) -> Option<Parameter> {
     };
     let outside = default.as_ref().filter(|default| !choices.is_empty() && !choices.contains(default));
     if let Some(outside) = outside {
-        let message = format!("the default of the parameter `{name}`, {}, is not one of its choices", outside.describe());
+        let message = format!(
+            "the default of the parameter `{name}`, {}, is not one of its choices",
+            outside.describe()
+        );
         slips.push(Slip::new(entry.at, message).help("add it to `choices:`, or take another default"));
     }
     (slips.len() == before).then_some(Parameter { kind, default, choices })
@@ -233,8 +248,11 @@ pub(super) fn scalar(tree: &Tree, name: &str, slips: &mut Vec<Slip>) -> Option<V
         .help(format!("write \"{text}\" if text is meant")),
         Value::Number(number) if tree.origin == Origin::Plain && number.has_leading_zero() => {
             let plain = number.integer().unwrap_or_default();
-            Slip::new(tree.at, format!("`{number}` is {plain} to YAML 1.2 and an octal number to older readers"))
-                .help(format!("write {plain}, or \"{number}\" if text is meant"))
+            Slip::new(
+                tree.at,
+                format!("`{number}` is {plain} to YAML 1.2 and an octal number to older readers"),
+            )
+            .help(format!("write {plain}, or \"{number}\" if text is meant"))
         }
         value => return Some(value.clone()),
     };

@@ -1,60 +1,86 @@
-//! The JSON Schemas of plan, target and site files, and of evidence.
+//! The files that are made from the types: the JSON Schemas of what authors
+//! write and of evidence, and the reference `plans/README.md`.
+
+mod editor;
+mod tidy;
+mod walk;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::document::{PlanDocument, TargetDocument};
+use super::document::{FragmentDocument, PlanDocument, TargetDocument};
+use super::reference;
 use super::site::Site;
 use crate::node;
 
-/// Every schema by its file name, as pretty JSON with a final newline.
-#[must_use]
-pub fn all() -> Vec<(String, String)> {
-    let mut schemas = vec![
-        ("plan.schema.json".to_owned(), resolvable(of::<PlanDocument>())),
-        ("target.schema.json".to_owned(), resolvable(of::<TargetDocument>())),
-        ("site.schema.json".to_owned(), of::<Site>()),
-    ];
-    for (kind, schema) in node::evidence_schemas() {
-        schemas.push((format!("evidence/{kind}.schema.json"), schema.to_value()));
-    }
-    schemas.into_iter().map(|(name, schema)| (name, format!("{schema:#}\n"))).collect()
+/// A kind of file that authors write.
+#[derive(Debug, Clone)]
+pub(super) struct Document {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its schema as the types give it, made plain.
+    pub schema: Value,
 }
 
-fn of<T: JsonSchema>() -> Value {
-    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
+/// The kinds of files that authors write, in the order of the reference.
+pub(super) fn documents() -> Vec<Document> {
+    vec![
+        document::<PlanDocument>("plan"),
+        document::<TargetDocument>("target"),
+        document::<FragmentDocument>("fragment"),
+        document::<Site>("site"),
+    ]
 }
 
-/// Lets `${…}` stand wherever a number or a boolean is expected.
-fn resolvable(mut schema: Value) -> Value {
-    if let Some(definitions) = schema.get_mut("$defs").and_then(Value::as_object_mut) {
-        definitions.values_mut().for_each(allow_references);
-    }
-    schema
+fn document<T: JsonSchema>(name: &'static str) -> Document {
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    Document { name, schema: tidy::plain(schema.to_value()) }
 }
 
-fn allow_references(schema: &mut Value) {
-    match schema {
+/// A value in YAML's flow style.
+pub(super) fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.is_empty() => "\"\"".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
         Value::Object(map) => {
-            let scalar = |kind: &Value| {
-                ["integer", "number", "boolean"].iter().any(|name| {
-                    kind == name || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == name))
-                })
-            };
-            if map.get("type").is_some_and(scalar) && !map.contains_key("properties") {
-                let mut plain = map.clone();
-                let description = plain.remove("description");
-                let default = plain.remove("default");
-                map.clear();
-                map.insert("anyOf".to_owned(), json!([plain, {"type": "string", "pattern": r"^\$\{.+\}$"}]));
-                map.extend(description.map(|text| ("description".to_owned(), text)));
-                map.extend(default.map(|value| ("default".to_owned(), value)));
-                return;
-            }
-            map.values_mut().for_each(allow_references);
+            let entries = map.iter().map(|(key, value)| format!("{key}: {}", flow(value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
         }
-        Value::Array(items) => items.iter_mut().for_each(allow_references),
-        _ => {}
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
+        other => other.to_string(),
     }
+}
+
+/// The name of a type as words: `ContextLimit` as `context limit`.
+pub(super) fn phrase(name: &str) -> String {
+    let mut phrase = String::new();
+    for letter in name.trim_end_matches("Document").chars() {
+        if letter.is_ascii_uppercase() && !phrase.is_empty() {
+            phrase.push(' ');
+        }
+        phrase.push(letter.to_ascii_lowercase());
+    }
+    phrase
+}
+
+/// Every generated file by its path below the project's root, with its text.
+#[must_use]
+pub fn generated() -> Vec<(String, String)> {
+    let documents = documents();
+    let reference = reference::markdown(&documents);
+    let mut schemas: Vec<_> = documents
+        .into_iter()
+        .map(|document| (document.name.to_owned(), editor::for_editors(document.schema, document.name)))
+        .collect();
+    for (kind, schema) in node::evidence_schemas() {
+        schemas.push((format!("evidence/{kind}"), schema.to_value()));
+    }
+    let mut files: Vec<_> = schemas
+        .into_iter()
+        .map(|(name, schema)| (format!("schemas/{name}.schema.json"), format!("{schema:#}\n")))
+        .collect();
+    files.push(("plans/README.md".to_owned(), reference));
+    files
 }

@@ -85,7 +85,8 @@ impl SheetReader<'_> {
     ) -> Option<Sheet<FragmentDocument>> {
         if open.iter().any(|other| other == path) {
             let message = format!("{} includes itself", path.display());
-            self.mistakes.add(asker.file, Slip::new(asker.at, message).help("remove one of the `include:` lines"));
+            self.mistakes
+                .add(asker.file, Slip::new(asker.at, message).help("remove one of the `include:` lines"));
             return None;
         }
         let (file, tree) = self.parse(path, Some(asker))?;
@@ -150,7 +151,10 @@ impl SheetReader<'_> {
         slips.extend(settled.slips);
         for (name, at) in params.places.iter().filter(|(name, _)| !settled.used.contains(*name)) {
             let message = format!("nothing refers to the parameter `{name}`");
-            slips.push(Slip::new(*at, message).help(format!("write ${{params.{name}}} where it belongs, or remove it")));
+            slips.push(
+                Slip::new(*at, message)
+                    .help(format!("write ${{params.{name}}} where it belongs, or remove it")),
+            );
         }
         let document = from_tree::<T>(&tree, &mut slips).unwrap_or_default();
         self.mistakes.add_all(&file, slips);
@@ -196,7 +200,8 @@ impl SheetReader<'_> {
     }
 
     fn include<T>(&mut self, sheet: &mut Sheet<T>, open: &mut Vec<PathBuf>) {
-        let include = std::mem::take(&mut sheet.tree.get("include").map(Tree::items).unwrap_or_default().to_vec());
+        let include =
+            std::mem::take(&mut sheet.tree.get("include").map(Tree::items).unwrap_or_default().to_vec());
         for item in &include {
             let mut slips = Vec::new();
             let named = named_fragment(item, &mut slips);
@@ -241,7 +246,8 @@ fn required_site(tree: &Tree) -> Vec<String> {
 /// Moves the nodes out of a file's tree.
 fn take_nodes(tree: &mut Tree, file: &Arc<SourceFile>) -> Vec<Written> {
     let nodes = entries_mut(tree).find(|entry| entry.key == "nodes");
-    let Some(Value::Map(nodes)) = nodes.map(|nodes| std::mem::replace(&mut nodes.value.value, Value::Null)) else {
+    let Some(Value::Map(nodes)) = nodes.map(|nodes| std::mem::replace(&mut nodes.value.value, Value::Null))
+    else {
         return Vec::new();
     };
     let written = nodes.into_iter().map(|entry| Written {

@@ -16,7 +16,7 @@ use super::tree::Tree;
 use super::typed::from_tree;
 use super::yaml;
 
-/// A site file.
+/// The values of one machine, kept out of plans and of public evidence.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
@@ -55,7 +55,8 @@ impl JsonSchema for SiteValue {
 pub fn read_site(files: &dyn Files, path: &Path) -> Result<BTreeMap<String, String>, Diagnostics> {
     let file = SourceFile::read(files, path).map_err(|diagnostic| Diagnostics(vec![diagnostic]))?;
     let mut slips = Vec::new();
-    let values = yaml::parse(&file.text, &mut slips).map(|tree| values(&tree, &mut slips)).unwrap_or_default();
+    let values =
+        yaml::parse(&file.text, &mut slips).map(|tree| values(&tree, &mut slips)).unwrap_or_default();
     if slips.is_empty() {
         return Ok(values);
     }

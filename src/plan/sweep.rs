@@ -68,15 +68,17 @@ pub(super) fn axes(sweep: &Tree, file: &Arc<SourceFile>, slips: &mut Vec<Slip>) 
             slips.push(nothing(form.value.at));
         }
         match form.key.as_str() {
-            "grid" => axes.extend(columns.into_iter().map(|column| Axis {
-                names: vec![column.name],
-                at: column.at,
-                file: Arc::clone(file),
-                points: column
-                    .steps
-                    .into_iter()
-                    .map(|(label, value)| Point { labels: vec![label], values: vec![value] })
-                    .collect(),
+            "grid" => axes.extend(columns.into_iter().map(|column| {
+                Axis {
+                    names: vec![column.name],
+                    at: column.at,
+                    file: Arc::clone(file),
+                    points: column
+                        .steps
+                        .into_iter()
+                        .map(|(label, value)| Point { labels: vec![label], values: vec![value] })
+                        .collect(),
+                }
             })),
             "zip" => axes.extend(zipped(columns, form.at, file, slips)),
             _ => slips.push(
@@ -97,7 +99,8 @@ fn refuse_references(sweep: &Tree, slips: &mut Vec<Slip>) {
     sweep.visit_texts(&mut |text, at| {
         let references = pieces(text).unwrap_or_default();
         if references.iter().any(|piece| matches!(piece, Piece::Reference(_))) {
-            let slip = Slip::new(at, format!("the value {text:?} of a sweep is not known before its nodes are"));
+            let slip =
+                Slip::new(at, format!("the value {text:?} of a sweep is not known before its nodes are"));
             slips.push(slip.help("write the values out, or take them from parameters"));
         }
     });
@@ -127,9 +130,10 @@ impl Column {
                 .iter()
                 .filter_map(|item| Some((scalar(item, name, slips)?.as_text()?, item.clone())))
                 .collect(),
-            Value::Map(named) => {
-                named.iter().map(|step| (step.key.clone(), Tree { at: step.at, ..step.value.clone() })).collect()
-            }
+            Value::Map(named) => named
+                .iter()
+                .map(|step| (step.key.clone(), Tree { at: step.at, ..step.value.clone() }))
+                .collect(),
             other => {
                 let message = format!("the values of `{name}` are {}, not a list", other.describe());
                 slips.push(Slip::new(entry.value.at, message).help("write [VALUE, …]"));
@@ -142,7 +146,8 @@ impl Column {
         for (label, value) in &steps {
             if !is_label(label) {
                 let message = format!("{label:?} cannot be part of an instance's name");
-                let help = format!("give it a name of letters, digits, `-`, `_` and `.`: {name}: {{NAME: VALUE}}");
+                let help =
+                    format!("give it a name of letters, digits, `-`, `_` and `.`: {name}: {{NAME: VALUE}}");
                 slips.push(Slip::new(value.at, message).help(help));
             }
         }
@@ -155,8 +160,11 @@ fn zipped(columns: Vec<Column>, at: Position, file: &Arc<SourceFile>, slips: &mu
     let first = columns.first()?;
     let (length, name) = (first.steps.len(), first.name.clone());
     if let Some(other) = columns.iter().find(|column| column.steps.len() != length) {
-        let message = format!("`{}` takes {} values and `{name}` takes {length}", other.name, other.steps.len());
-        slips.push(Slip::new(other.at, message).help("a zip needs as many values of each; `grid:` combines all"));
+        let message =
+            format!("`{}` takes {} values and `{name}` takes {length}", other.name, other.steps.len());
+        slips.push(
+            Slip::new(other.at, message).help("a zip needs as many values of each; `grid:` combines all"),
+        );
         return None;
     }
     let names = columns.iter().map(|column| column.name.clone()).collect();

@@ -34,9 +34,7 @@ pub fn from_entries<T: DeserializeOwned>(
 /// settings.
 pub fn from_entry<T: DeserializeOwned>(entry: &Entry, slips: &mut Vec<Slip>) -> Option<T> {
     let key = Tree { value: Value::Text(entry.key.clone()), at: entry.at, origin: Origin::Plain };
-    read(entry.at, slips, |faults| {
-        T::deserialize(Alternative { key: &key, value: &entry.value, faults })
-    })
+    read(entry.at, slips, |faults| T::deserialize(Alternative { key: &key, value: &entry.value, faults }))
 }
 
 /// Reads again and again, each time without what is known to be wrong, until
@@ -99,8 +97,12 @@ impl<'a> Reader<'a> {
             ("a list", Value::Text(_) | Value::Number(_) | Value::Bool(_)) => {
                 mistake.help(format!("write a list of one: [{}]", found.as_text().unwrap_or_default()))
             }
-            ("a list", Value::Null | Value::Map(_)) => mistake.help("write a list: each item on a line of its own after `- `"),
-            ("a mapping", _) => mistake.help("write `key: value` lines, indented below the key, or {} for none"),
+            ("a list", Value::Null | Value::Map(_)) => {
+                mistake.help("write a list: each item on a line of its own after `- `")
+            }
+            ("a mapping", _) => {
+                mistake.help("write `key: value` lines, indented below the key, or {} for none")
+            }
             ("a number" | "a whole number", Value::Text(text)) if self.is_number(text) => {
                 mistake.help("write it without quotes")
             }
@@ -123,7 +125,9 @@ impl<'a> Reader<'a> {
             }
             _ => return Err(self.mismatch("text")),
         };
-        if self.tree.origin == Origin::Plain && let Some(other) = misread(&text) {
+        if self.tree.origin == Origin::Plain
+            && let Some(other) = misread(&text)
+        {
             let message = format!("`{text}` without quotes is {other} to some readers of YAML");
             let help = format!("write \"{text}\" if text is meant");
             return Err(self.mistake(message).help(help));
@@ -142,8 +146,9 @@ impl<'a> Reader<'a> {
             match piece {
                 Piece::Literal(part) => literal.push_str(&part),
                 Piece::Reference(inner) => {
-                    let message =
-                        format!("`${{{inner}}}` is known only once that node has run, and this is needed before");
+                    let message = format!(
+                        "`${{{inner}}}` is known only once that node has run, and this is needed before"
+                    );
                     return Err(self.mistake(message).help("write the value itself, or use a parameter"));
                 }
             }
@@ -159,7 +164,8 @@ impl<'a> Reader<'a> {
     ) -> Result<V::Value, Mistake> {
         let number = self.number("a whole number")?;
         let Some(integer) = number.integer() else {
-            let help = number.float().filter(|float| float.fract() == 0.0).map(|float| format!("write {float}"));
+            let help =
+                number.float().filter(|float| float.fract() == 0.0).map(|float| format!("write {float}"));
             let message = format!("expected a whole number, found the number {number}");
             return Err(self.mistake(message).help(help.unwrap_or_else(|| "remove the fraction".to_owned())));
         };
@@ -208,9 +214,7 @@ impl<'a> Reader<'a> {
 
     fn visit_entries<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match &self.tree.value {
-            Value::Map(entries) => {
-                visit_fields(visitor, entries, "", self.tree.at, self.faults)
-            }
+            Value::Map(entries) => visit_fields(visitor, entries, "", self.tree.at, self.faults),
             _ => Err(self.mismatch("a mapping")),
         }
     }
@@ -225,9 +229,8 @@ fn visit_fields<'de, V: Visitor<'de>>(
 ) -> Result<V::Value, Mistake> {
     let fields = Entries { entries: entries.iter(), without, value: None, faults };
     visitor.visit_map(fields).map_err(|mistake| {
-        let left_out = |key: &str| {
-            entries.iter().any(|entry| entry.key == key && faults.is_left_out(&entry.value))
-        };
+        let left_out =
+            |key: &str| entries.iter().any(|entry| entry.key == key && faults.is_left_out(&entry.value));
         let mut mistake = mistake.at(at);
         mistake.follows |= mistake.missing.is_some_and(left_out);
         mistake
@@ -439,9 +442,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Mistake> {
         let faults = self.faults;
         let Some(tree) = self.items.find(|tree| !faults.is_left_out(tree)) else { return Ok(None) };
-        seed.deserialize(Reader::new(tree, faults))
-            .map(Some)
-            .map_err(|e| faults.leave_out(tree, e, tree.at))
+        seed.deserialize(Reader::new(tree, faults)).map(Some).map_err(|e| faults.leave_out(tree, e, tree.at))
     }
 }
 
@@ -611,9 +612,10 @@ mod tests {
     }
     #[test]
     fn all_mistakes_of_a_mapping_are_found_at_once_and_only_they() {
-        let found = slips("concurrency: -1\nnane: x\nmode: [plane, {draft: {depth: 300}}, plain]\nother: 1\n");
+        let found =
+            slips("concurrency: -1\nnane: x\nmode: [plane, {draft: {depth: 300}}, plain]\nother: 1\n");
         let lines: Vec<_> = found.iter().map(|(line, column, _, _)| (*line, *column)).collect();
-        assert_eq!(lines, [(1, 14), (2, 1), (3, 8), (3, 30), (4, 1)], "{found:?}");
+        assert_eq!(lines, [(1, 14), (2, 1), (3, 8), (3, 31), (4, 1)], "{found:?}");
     }
 
     #[test]

@@ -139,8 +139,8 @@ macro_rules! hex_digest {
     };
 }
 
-hex_digest!(Digest, "BLAKE3 digest, 64 hexadecimal digits");
-hex_digest!(Sha256, "SHA-256 digest, 64 hexadecimal digits");
+hex_digest!(Digest, "A BLAKE3 digest: 64 hexadecimal digits.");
+hex_digest!(Sha256, "A SHA-256 digest: 64 hexadecimal digits.");
 
 /// Compact JSON with the keys of every object sorted by their bytes.
 ///

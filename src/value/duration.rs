@@ -78,7 +78,8 @@ impl JsonSchema for Duration {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "a whole number with a unit (ms, s, m, h, d), such as 30s",
+            "description": "A length of time: a whole number with its unit (ms, s, m, h or d), such as 30s.",
+            "x-unit": "ms, s, m, h, d",
             "pattern": "^[0-9]+(ms|s|m|h|d)$",
         })
     }

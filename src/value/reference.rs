@@ -89,14 +89,15 @@ impl JsonSchema for Input {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "a reference to a node or to one of its outputs, such as ${nodes.corpus}",
-            "pattern": r"^\$\{.+\}$",
+            "description": "A reference to a node or to one of its outputs, such as `${nodes.corpus}`.",
+            "pattern": r"^\$\{nodes\..+\}$",
         })
     }
 }
 
-/// Text in which `${nodes.…}` stands for what another node produced.
+/// Text in which `${nodes.NAME.OUTPUT}` stands for what another node produced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TextWithOutputs")]
 pub struct Text(pub String);
 
 /// A piece of a [`Text`].
@@ -166,11 +167,7 @@ mod tests {
         assert_eq!(pieces("a $${b} c").unwrap(), literal("a ${b} c"));
         assert_eq!(
             pieces("--m=${nodes.a.file}!").unwrap(),
-            [
-                Piece::Literal("--m=".into()),
-                Piece::Reference("nodes.a.file"),
-                Piece::Literal("!".into())
-            ]
+            [Piece::Literal("--m=".into()), Piece::Reference("nodes.a.file"), Piece::Literal("!".into())]
         );
         assert_eq!(pieces("x ${nodes.a").unwrap_err(), "${nodes.a");
     }

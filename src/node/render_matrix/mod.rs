@@ -30,7 +30,13 @@ impl Node for RenderMatrix {
     const KIND: &'static str = "render_matrix";
     const VERSION: u32 = 1;
     const CLASS: Class = Class::Content;
-    const OUTPUTS: &'static [&'static str] = &["report"];
+    const OUTPUTS: &'static [(&'static str, &'static str)] = &[("report", "the directory of the report")];
+    const EXAMPLE: &'static str = "\
+matrix:
+  render_matrix:
+    title: Smoke test
+    description: What was sent, beside what the server did.
+";
     type Evidence = Matrix;
 
     fn key_settings(&self, _: &Context) -> Result<Value, Failure> {

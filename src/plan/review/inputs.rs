@@ -26,9 +26,16 @@ impl Review<'_> {
     pub fn inputs(&mut self) {
         for node in self.plan.nodes.values() {
             for (setting, input, kind) in wanted(&node.kind) {
-                let Some(found) = self.plan.nodes.get(&input.0.node).map(|node| node.kind.name()) else { continue };
+                let Some(found) = self.plan.nodes.get(&input.0.node).map(|node| node.kind.name()) else {
+                    continue;
+                };
                 if found != kind {
-                    let message = format!("`{setting}` needs {} node, and `{}` is {} node", a(kind), input.0.node, a(found));
+                    let message = format!(
+                        "`{setting}` needs {} node, and `{}` is {} node",
+                        a(kind),
+                        input.0.node,
+                        a(found)
+                    );
                     self.add(node, setting, message, &self.candidates(kind));
                 }
             }
@@ -38,7 +45,8 @@ impl Review<'_> {
                 let Some(found) = self.plan.nodes.get(name).map(|node| node.kind.name()) else { continue };
                 let Some((_, kind)) = ROLES.iter().find(|(known, _)| known == role) else { continue };
                 if found != *kind {
-                    let message = format!("`{role}` needs {} node, and `{name}` is {} node", a(kind), a(found));
+                    let message =
+                        format!("`{role}` needs {} node, and `{name}` is {} node", a(kind), a(found));
                     let slip = Slip::new(*at, message).help(self.candidates(kind));
                     self.mistakes.add(&self.plan.file, slip);
                 }
@@ -50,7 +58,8 @@ impl Review<'_> {
     fn candidates(&self, kind: &str) -> String {
         let written = |name: &str| name.split('[').next().unwrap_or_default().to_owned();
         let of_kind = self.plan.nodes.values().filter(|node| node.kind.name() == kind);
-        let mut names: Vec<String> = of_kind.map(|node| format!("${{nodes.{}}}", written(&node.name))).collect();
+        let mut names: Vec<String> =
+            of_kind.map(|node| format!("${{nodes.{}}}", written(&node.name))).collect();
         names.dedup();
         names.truncate(6);
         if names.is_empty() {

@@ -37,7 +37,10 @@ impl Review<'_> {
         if let Some(Kind::Serve(serve)) = serves
             && serve.bundle.0.node != load.bundle.0.node
         {
-            let message = format!("`{}` serves `{}`, and `bundle` names `{}`", load.server.0.node, serve.bundle.0.node, load.bundle.0.node);
+            let message = format!(
+                "`{}` serves `{}`, and `bundle` names `{}`",
+                load.server.0.node, serve.bundle.0.node, load.bundle.0.node
+            );
             self.add(node, "bundle", message, "name the bundle that the server serves");
             return;
         }
@@ -49,14 +52,21 @@ impl Review<'_> {
             self.add(node, "streaming", message, "write `streaming: false`");
         }
         if let Some(most) = most.filter(|most| load.concurrency > *most) {
-            let message = format!("`concurrency` is {}, and {name} refuses more than {most} at a time", load.concurrency);
+            let message = format!(
+                "`concurrency` is {}, and {name} refuses more than {most} at a time",
+                load.concurrency
+            );
             self.add(node, "concurrency", message, "lower it, or let the engine take more");
         }
         if load.max_tokens >= context {
-            let message = format!("`max_tokens` is {}, and prompt and answer together have {context} tokens of context", load.max_tokens);
+            let message = format!(
+                "`max_tokens` is {}, and prompt and answer together have {context} tokens of context",
+                load.max_tokens
+            );
             self.add(node, "max_tokens", message, "lower it, or give the engine a longer context");
         }
-        let Some(Kind::PinCorpus(corpus)) = plan.nodes.get(&load.corpus.0.node).map(|node| node.kind.as_ref())
+        let Some(Kind::PinCorpus(corpus)) =
+            plan.nodes.get(&load.corpus.0.node).map(|node| node.kind.as_ref())
         else {
             return;
         };
@@ -66,21 +76,43 @@ impl Review<'_> {
             Dataset::SpeedBench => (PinnedForm::SpeedBench, "speed_bench"),
         };
         if corpus.written_as != form {
-            let message = format!("`dataset` is {word}, and `{}` is written in another form", load.corpus.0.node);
-            self.add(node, "dataset", message, &format!("write `written_as: {word}` in the corpus, or take its form here"));
+            let message =
+                format!("`dataset` is {word}, and `{}` is written in another form", load.corpus.0.node);
+            self.add(
+                node,
+                "dataset",
+                message,
+                &format!("write `written_as: {word}` in the corpus, or take its form here"),
+            );
         } else if load.dataset == Dataset::SpecBench && all_turns {
-            let message = format!("AIPerf's spec_bench loader sends first turns only, and `{}` pins all turns", load.corpus.0.node);
-            self.add(node, "dataset", message, "write `turns: first` in the corpus, or use speed_bench on both sides");
+            let message = format!(
+                "AIPerf's spec_bench loader sends first turns only, and `{}` pins all turns",
+                load.corpus.0.node
+            );
+            self.add(
+                node,
+                "dataset",
+                message,
+                "write `turns: first` in the corpus, or use speed_bench on both sides",
+            );
         } else if all_turns && !can.multi_turn {
-            let message = format!("`{}` pins all turns, and {name} takes one user message", load.corpus.0.node);
+            let message =
+                format!("`{}` pins all turns, and {name} takes one user message", load.corpus.0.node);
             self.add(node, "corpus", message, "write `turns: first` in the corpus");
         }
-        if let Some(limit) = corpus.context.as_ref().filter(|limit| limit.reserved_output_tokens < load.max_tokens) {
+        if let Some(limit) =
+            corpus.context.as_ref().filter(|limit| limit.reserved_output_tokens < load.max_tokens)
+        {
             let message = format!(
                 "`max_tokens` is {}, and `{}` keeps {} tokens free for an answer",
                 load.max_tokens, load.corpus.0.node, limit.reserved_output_tokens
             );
-            self.add(node, "max_tokens", message, "raise `reserved_output_tokens` of the corpus, or lower it here");
+            self.add(
+                node,
+                "max_tokens",
+                message,
+                "raise `reserved_output_tokens` of the corpus, or lower it here",
+            );
         }
     }
 
@@ -92,8 +124,15 @@ impl Review<'_> {
             .saturating_add(limit.template_tokens_once)
             .saturating_add(limit.template_tokens_per_message.saturating_mul(2));
         if kept >= context {
-            let message = format!("the answer and the chat template alone need {kept} tokens, and the context has {context}");
-            self.add(node, "context", message, "lower `reserved_output_tokens`, or give the engine a longer context");
+            let message = format!(
+                "the answer and the chat template alone need {kept} tokens, and the context has {context}"
+            );
+            self.add(
+                node,
+                "context",
+                message,
+                "lower `reserved_output_tokens`, or give the engine a longer context",
+            );
         }
     }
 
@@ -113,7 +152,10 @@ impl Review<'_> {
                     "configure one in the bundle, or write `mode: ordinary`",
                 ),
                 (Mode::Ordinary, Some(drafter)) => (
-                    format!("the mode is ordinary, and the settings of {} name a drafter: {drafter}", engine.name()),
+                    format!(
+                        "the mode is ordinary, and the settings of {} name a drafter: {drafter}",
+                        engine.name()
+                    ),
                     "remove it from the bundle, or write `mode: speculative`",
                 ),
                 _ => continue,
