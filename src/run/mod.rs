@@ -3,7 +3,9 @@
 //!
 //! This room knows nothing of YAML and nothing of how events are shown.
 
+mod difference;
 mod execution;
+mod forecast;
 mod key;
 mod outcome;
 mod publish;
@@ -30,6 +32,10 @@ use crate::node::World;
 use crate::plan::{Plan, Target};
 use crate::state::{ApplyLock, Holder, State, StateError};
 
+pub use difference::Change;
+pub use forecast::{
+    Action, ExplainedInput, Explanation, Forecast, ForecastNode, LastKey, Question, Totals, explain, forecast,
+};
 pub use outcome::{NodeResult, RunReport};
 
 /// What the user asks for beside the plan.
