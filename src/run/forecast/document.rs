@@ -130,8 +130,8 @@ pub struct ExplainedInput {
     pub why: String,
     /// What would become of it.
     pub action: Action,
-    /// What enters the key for it; absent where that is not known yet, and
-    /// where nothing of it does.
+    /// What enters the key for it, or its evidence where whatever was left is
+    /// read; absent where that is not known yet, and where nothing enters.
     pub digest: Option<Digest>,
 }
 

@@ -55,7 +55,10 @@ fn inputs(forecaster: &Forecaster<'_>, name: &str, context: &Context) -> Vec<Exp
                 }
                 .to_owned(),
                 action: forecaster.nodes.get(dependency)?.action,
-                digest: record.and_then(|record| counted(edge, record)),
+                digest: record.and_then(|record| match edge {
+                    Edge::Any => record.evidence,
+                    edge => counted(edge, record),
+                }),
             })
         })
         .collect();
