@@ -8,6 +8,8 @@ use super::plan::word;
 use super::text::{Paint, clipped, elapsed, printable, wrapped};
 use crate::run::{Action, ExplainedInput, Explanation, ForecastNode};
 
+/// Lines of a document that are shown at most.
+const DOCUMENT_LINES: usize = 40;
 /// Width of the names at the left.
 const NAME: usize = 9;
 
@@ -35,12 +37,12 @@ pub fn text(explained: &Explanation, width: usize, paint: Paint) -> String {
         forecast.changes.iter().flat_map(|change| wrapped(&change_text(change), columns)).collect(),
     );
     entry("inputs", inputs(&explained.inputs));
-    entry("settings", cut(lines(&explained.settings), columns));
+    entry("settings", cut(&lines(&explained.settings), columns));
     let key = forecast.key.map_or_else(|| "not known yet".to_owned(), |key| key.to_string());
     entry("key", vec![if forecast.action == Action::NotRun { "none".to_owned() } else { key }]);
     entry(
         "digest of",
-        explained.key_document.iter().flat_map(|document| cut(lines(document), columns)).collect(),
+        explained.key_document.iter().flat_map(|document| cut(&lines(document), columns)).collect(),
     );
     text
 }
@@ -85,7 +87,7 @@ fn damaged(what: &str) -> String {
 }
 
 fn last(explained: &Explanation) -> String {
-    let Some(last) = &explained.last else { return "nothing earlier is known of it here".to_owned() };
+    let Some(last) = &explained.last else { return "the state knows no earlier result of it".to_owned() };
     let key = short(&last.key);
     if last.same {
         return format!("{} under the same key", last.at);
@@ -119,6 +121,10 @@ fn inputs(inputs: &[ExplainedInput]) -> Vec<String> {
     if inputs.is_empty() { vec!["none".to_owned()] } else { inputs.iter().map(row).collect() }
 }
 
-fn cut(lines: Vec<String>, columns: usize) -> Vec<String> {
-    lines.into_iter().map(|line| clipped(&line, columns).into_owned()).collect()
+/// The beginning of a document.
+fn cut(lines: &[String], columns: usize) -> Vec<String> {
+    let shown = lines.iter().take(DOCUMENT_LINES).map(|line| clipped(line, columns).into_owned());
+    let more = lines.len().saturating_sub(DOCUMENT_LINES);
+    let rest = (more > 0).then(|| format!("… {more} more lines; --json shows all"));
+    shown.chain(rest).collect()
 }

@@ -211,22 +211,25 @@ mod tests {
     #[test]
     fn dot_groups_targets_and_servers_and_shows_what_is_in_the_store() {
         let (_dir, plan, dag) = small();
-        insta::assert_snapshot!(dot(&plan, &dag, &BTreeSet::from(["host"])), @r#"
+        insta::assert_snapshot!(dot(&plan, &dag, &BTreeSet::from(["host"])), @r##"
         digraph "small" {
           rankdir=LR;
           node [shape=box];
-          "host" [label="host\nprobe_host"];
+          "host" [label="host\nprobe_host", style=filled, fillcolor="#d9f2d9"];
           subgraph "cluster t" {
             label="t";
             "bundle[target=t]" [label="bundle[target=t]\nbuild_bundle"];
-            "server[target=t]" [label="server[target=t]\nserve", style=rounded];
-            "warm[target=t]" [label="warm[target=t]\nwarmup"];
+            subgraph "cluster server[target=t]" {
+              label="while server[target=t] runs";
+              "server[target=t]" [label="server[target=t]\nserve", style=rounded];
+              "warm[target=t]" [label="warm[target=t]\nwarmup"];
+            }
           }
           "bundle[target=t]" -> "server[target=t]";
           "host" -> "warm[target=t]" [style=dashed];
           "server[target=t]" -> "warm[target=t]";
         }
-        "#);
+        "##);
     }
 
     #[test]
@@ -237,12 +240,16 @@ mod tests {
           n0["host: probe_host"]
           subgraph t["t"]
             n1["bundle[target=t]: build_bundle"]
-            n2(["server[target=t]: serve"])
-            n3["warm[target=t]: warmup"]
+            subgraph while_n2["while server[target=t] runs"]
+              n2(["server[target=t]: serve"])
+              n3["warm[target=t]: warmup"]
+            end
           end
           n1 --> n2
           n0 -.-> n3
           n2 --> n3
+          classDef cached fill:#d9f2d9,stroke:#2e7d32
+          class n0,n1 cached
         "#);
     }
 

@@ -42,13 +42,17 @@ impl Columns {
         let name = printable(&node.node);
         let head = format!("{word} {name:<0$}  {kind:<1$}", self.name, self.kind, kind = node.kind);
         let width = WORD + 1 + self.name + 2 + self.kind;
-        let details = details(node).join(", ");
+        let mut details = details(node);
+        let fits = |details: &[String]| width + 2 + details.join(", ").chars().count() <= self.width;
+        if node.action == Action::Reuse && !fits(&details) {
+            details.truncate(1);
+        }
         let mut lines = Vec::new();
-        if width + 2 + details.chars().count() <= self.width {
-            lines.push(format!("{head}  {details}").trim_end().to_owned());
+        if fits(&details) {
+            lines.push(format!("{head}  {}", details.join(", ")).trim_end().to_owned());
         } else {
             lines.push(head.trim_end().to_owned());
-            lines.extend(self.indented(&details));
+            lines.extend(self.indented(&details.join(", ")));
         }
         let reason = node.reason.iter().filter(|_| !matches!(node.action, Action::Start | Action::NotNeeded));
         lines.extend(reason.flat_map(|reason| self.indented(&printable(reason))));
@@ -89,7 +93,7 @@ fn details(node: &ForecastNode) -> Vec<String> {
     match node.action {
         Action::Reuse => {
             let made = node.made_at.iter().map(|at| format!("made {at}"));
-            made.chain(took.map(|took| format!("in {took}"))).collect()
+            took.map(|took| format!("took {took}")).into_iter().chain(made).collect()
         }
         Action::Run => {
             let took = took.map_or_else(|| "no known duration".to_owned(), |took| format!("about {took}"));
@@ -135,9 +139,9 @@ fn painted(paint: Paint, action: Action) -> String {
 }
 
 fn total(totals: &Totals) -> String {
+    let services = if totals.start == 1 { "service started" } else { "services started" };
     let always = [(totals.run, "would run"), (totals.reuse, "reused"), (totals.not_run, "not run")];
-    let sometimes =
-        [(totals.start, "to start"), (totals.blocked, "blocked"), (totals.fail, "to fail at once")];
+    let sometimes = [(totals.start, services), (totals.blocked, "blocked"), (totals.fail, "failed at once")];
     let counts = always.into_iter().chain(sometimes.into_iter().filter(|(count, _)| *count > 0));
     let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
     let counts = counts.join(", ");

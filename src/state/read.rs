@@ -89,14 +89,8 @@ mod tests {
     use super::super::NodeRow;
     use super::*;
 
-    fn listing(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
-        let mut files: Vec<_> = std::fs::read_dir(dir)
-            .unwrap()
-            .map(|entry| entry.unwrap())
-            .map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap()))
-            .collect();
-        files.sort();
-        files
+    fn files(dir: &Path) -> usize {
+        std::fs::read_dir(dir).unwrap().count()
     }
 
     fn record(state: &State, run: &str, outcome: &str, key: &str, took_ms: u64) {
@@ -115,26 +109,24 @@ mod tests {
         state.record_node(run, &row).unwrap();
     }
 
+    /// That nothing at all changes is seen from outside, in `tests/dry_run.rs`:
+    /// within one process SQLite shares the index between reader and writer.
     #[test]
-    fn a_state_is_read_while_it_is_written_and_after_and_nothing_is_left_beside_it() {
+    fn a_state_is_read_while_it_is_written_and_after() {
         let dir = tempfile::Builder::new().prefix("a b%3f#").tempdir().unwrap();
         assert!(State::open_existing(dir.path()).unwrap().is_none());
         let state = State::open(dir.path()).unwrap();
         record(&state, "r1", "succeeded", "k1", 70);
-        for _ in 0..2 {
-            let before = listing(dir.path());
-            let reader = State::open_existing(dir.path()).unwrap().unwrap();
-            assert_eq!(reader.last_results("p").unwrap()["n"].key.as_deref(), Some("k1"));
-            drop(reader);
-            assert_eq!(listing(dir.path()), before);
-        }
-        drop(state);
-        let before = listing(dir.path());
-        assert_eq!(before.len(), 1, "the log was left");
         let reader = State::open_existing(dir.path()).unwrap().unwrap();
+        assert_eq!(reader.last_results("p").unwrap()["n"].key.as_deref(), Some("k1"));
+        drop(reader);
+        drop(state);
+        assert_eq!(files(dir.path()), 1, "the log was left");
+        let reader = State::open_existing(dir.path()).unwrap().unwrap();
+        assert_eq!(reader.last_results("p").unwrap()["n"].key.as_deref(), Some("k1"));
         assert!(reader.last_results("another").unwrap().is_empty());
         drop(reader);
-        assert_eq!(listing(dir.path()), before);
+        assert_eq!(files(dir.path()), 1);
     }
 
     #[test]

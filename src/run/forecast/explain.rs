@@ -56,7 +56,7 @@ fn inputs(forecaster: &Forecaster<'_>, name: &str, context: &Context) -> Vec<Exp
                 .to_owned(),
                 action: forecaster.nodes.get(dependency)?.action,
                 digest: record.and_then(|record| match edge {
-                    Edge::Any => record.evidence,
+                    Edge::Any => record.evidence.or_else(|| forecaster.walk.proof_of(dependency)),
                     edge => counted(edge, record),
                 }),
             })
