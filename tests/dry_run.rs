@@ -80,21 +80,43 @@ mod forecasts {
     #[test]
     fn before_the_first_run_everything_runs() {
         let scene = scene();
-        assert_snapshot!(printed(&scene, &["plan", "plan.yaml"]), @"");
+        assert_snapshot!(printed(&scene, &["plan", "plan.yaml"]), @"
+        run         text   fetch  no known duration, timeout 1m30s
+                    not in the store yet
+        run         other  fetch  no known duration
+                    not in the store yet
+        not run     target far needs the program no-such-program, the site value nowhere
+                    tool[target=far], bundle[target=far]
+        2 would run, 0 reused, 2 not run; no last duration is known
+        ");
     }
 
     #[test]
     fn after_a_run_everything_is_reused() {
         let scene = applied();
         let _redacted = redacting();
-        assert_snapshot!(printed(&scene, &["plan", "plan.yaml"]), @"");
+        assert_snapshot!(printed(&scene, &["plan", "plan.yaml"]), @"
+        reuse       text   fetch  took [TIME], made [INSTANT]
+        reuse       other  fetch  took [TIME], made [INSTANT]
+        not run     target far needs the program no-such-program, the site value nowhere
+                    tool[target=far], bundle[target=far]
+        0 would run, 2 reused, 2 not run
+        ");
     }
 
     #[test]
     fn a_changed_input_is_named() {
         let scene = applied();
         let _redacted = redacting();
-        assert_snapshot!(printed(&scene, &["plan", "plan.yaml", "--set", "file=c.txt"]), @"");
+        assert_snapshot!(printed(&scene, &["plan", "plan.yaml", "--set", "file=c.txt"]), @"
+        run         text   fetch  about [TIME], timeout [TIME]
+                    it differs from its last result
+                    settings[0].content: a6cf19a371f2… → 0872b07ba158…
+        reuse       other  fetch  took [TIME], made [INSTANT]
+        not run     target far needs the program no-such-program, the site value nowhere
+                    tool[target=far], bundle[target=far]
+        1 would run, 1 reused, 2 not run; about [TIME] by last known durations
+        ");
     }
 
     #[test]
@@ -102,7 +124,14 @@ mod forecasts {
         let scene = applied();
         let _redacted = redacting();
         fs::remove_file(only_blob(&scene, "a text")).unwrap();
-        assert_snapshot!(printed(&scene, &["plan", "plan.yaml"]), @"");
+        assert_snapshot!(printed(&scene, &["plan", "plan.yaml"]), @"
+        run         text   fetch  about [TIME], timeout [TIME]
+                    its result is in the store, but its output file is gone
+        reuse       other  fetch  took [TIME], made [INSTANT]
+        not run     target far needs the program no-such-program, the site value nowhere
+                    tool[target=far], bundle[target=far]
+        1 would run, 1 reused, 2 not run; about [TIME] by last known durations
+        ");
     }
 
     #[test]
@@ -170,14 +199,49 @@ mod explanations {
         let scene = applied();
         let _redacted = redacting();
         let shown = printed(&scene, &["explain", "plan.yaml", "text", "--set", "file=c.txt"]);
-        assert_snapshot!(shown, @"");
+        assert_snapshot!(shown, @"
+        text
+          kind      fetch, timeout [TIME], took [TIME] last
+          written   plan.yaml:7
+          would     run: it differs from its last result
+          last      [INSTANT] under the key 709dfe4ed36e…
+          changed   settings[0].content: a6cf19a371f2… → 0872b07ba158…
+          inputs    none
+          settings  sources:
+                      - path: c.txt
+          key       [DIGEST]
+          digest of kind: fetch
+                    version: 1
+                    settings:
+                      - content: [DIGEST]
+                    inputs: {}
+        ");
     }
 
     #[test]
     fn a_name_stands_for_its_only_instance() {
         let scene = scene();
         let _redacted = redacting();
-        assert_snapshot!(printed(&scene, &["explain", "plan.yaml", "bundle"]), @"");
+        assert_snapshot!(printed(&scene, &["explain", "plan.yaml", "bundle"]), @r#"
+        bundle[target=far]
+          kind      build_bundle
+          target    far, which needs the program no-such-program and the site value nowhere
+          written   far.yaml:8
+          would     not run: target far needs the program no-such-program, the site value nowhere
+          last      the state knows no earlier result of it
+          inputs    data  tool[target=far]  not run     left nothing
+          settings  engine:
+                      llama_cpp:
+                        program: ""
+                        launcher: null
+                        precision: F16
+                        context_length: 64
+                        slots: 1
+                        threads: all_but_one
+                        cache_prompt: false
+                    model: ${nodes.tool[target=far]}
+          key       none
+        "#);
     }
 
     #[test]

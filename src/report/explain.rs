@@ -108,17 +108,21 @@ fn inputs(inputs: &[ExplainedInput]) -> Vec<String> {
     };
     let (why, name) = (longest(|input| &input.why), longest(|input| &input.node));
     let row = |input: &ExplainedInput| {
-        let left = match (&input.digest, input.action, input.why.as_str()) {
-            (Some(digest), _, _) => digest.short(),
-            (None, Action::Run, "data" | "whatever-was-left") => "would run first".to_owned(),
-            (None, _, "data") => "not known yet".to_owned(),
-            (None, _, "whatever-was-left") => "left nothing".to_owned(),
-            (None, ..) => "not in the key".to_owned(),
-        };
+        let left = input.digest.map_or_else(|| absent(input).to_owned(), |digest| digest.short());
         let node = printable(&input.node);
         format!("{:<why$}  {node:<name$}  {:<10}  {left}", input.why, word(input.action))
     };
     if inputs.is_empty() { vec!["none".to_owned()] } else { inputs.iter().map(row).collect() }
+}
+
+/// Why there is no digest of an input.
+fn absent(input: &ExplainedInput) -> &'static str {
+    match (input.why.as_str(), input.action) {
+        ("order", _) => "not in the key",
+        (_, Action::Run) => "would run first",
+        ("data", Action::Reuse | Action::Start | Action::NotNeeded) => "not known yet",
+        _ => "left nothing",
+    }
 }
 
 /// The beginning of a document.

@@ -57,7 +57,7 @@ impl Columns {
         let reason = node.reason.iter().filter(|_| !matches!(node.action, Action::Start | Action::NotNeeded));
         lines.extend(reason.flat_map(|reason| self.indented(&printable(reason))));
         let changes = node.changes.iter().take(CHANGES);
-        lines.extend(changes.flat_map(|change| self.indented(&format!("  {}", change_text(change)))));
+        lines.extend(changes.flat_map(|change| self.indented(&change_text(change))));
         if let Some(more) = node.changes.len().checked_sub(CHANGES).filter(|more| *more > 0) {
             lines.extend(self.indented(&format!("and {more} more; `orchestrate explain` shows them")));
         }

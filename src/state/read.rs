@@ -73,12 +73,11 @@ fn uri(path: &Path) -> String {
     let live = beside("-wal") > 0 && beside("-shm") > 0;
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                uri.push(char::from(*byte))
-            }
+        if byte.is_ascii_alphanumeric() || b"/.-_".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
             // Writing into a string does not fail.
-            other => drop(write!(uri, "%{other:02X}")),
+            let _ = write!(uri, "%{byte:02X}");
         }
     }
     uri + if live { "?mode=ro&readonly_shm=1" } else { "?immutable=1" }

@@ -1,5 +1,7 @@
 //! Everything that decides what becomes of one node.
 
+use std::collections::BTreeSet;
+
 use super::{Action, ExplainedInput, Explanation, Forecaster, LastKey, Question};
 use crate::dag::Edge;
 use crate::node::{Context, Kind};
@@ -40,12 +42,24 @@ fn settings(kind: &Kind) -> serde_json::Value {
     named.get_mut(kind.name()).map(serde_json::Value::take).unwrap_or_default()
 }
 
+/// What a node depends on and whose content is not known yet.
+fn unknown<'a>(forecaster: &'a Forecaster<'_>, name: &'a str) -> BTreeSet<&'a str> {
+    let walk = &forecaster.walk;
+    let dependencies = walk.dag.dependencies(name).map(|(dependency, _)| dependency);
+    let has_key = |service: &str| forecaster.keys.contains_key(service);
+    let services = dependencies.filter(|dependency| {
+        walk.is_service(dependency) && !walk.done.contains_key(*dependency) && !has_key(dependency)
+    });
+    let waits = forecaster.nodes.get(name).into_iter().flat_map(|node| &node.waits_for);
+    services.chain(waits.map(String::as_str)).collect()
+}
+
 fn inputs(forecaster: &Forecaster<'_>, name: &str, context: &Context) -> Vec<ExplainedInput> {
+    let unknown = unknown(forecaster, name);
     let dependencies = forecaster.walk.dag.dependencies(name);
     let mut inputs: Vec<ExplainedInput> = dependencies
         .filter_map(|(dependency, edge)| {
-            let waits = forecaster.nodes.get(name)?.waits_for.iter().any(|waited| waited == dependency);
-            let record = context.inputs.get(dependency).filter(|_| !waits);
+            let record = context.inputs.get(dependency).filter(|_| !unknown.contains(dependency));
             Some(ExplainedInput {
                 node: dependency.to_owned(),
                 why: match edge {
@@ -57,7 +71,7 @@ fn inputs(forecaster: &Forecaster<'_>, name: &str, context: &Context) -> Vec<Exp
                 action: forecaster.nodes.get(dependency)?.action,
                 digest: record.and_then(|record| match edge {
                     Edge::Any => record.evidence.or_else(|| forecaster.walk.proof_of(dependency)),
-                    edge => counted(edge, record),
+                    edge => counted(edge, record).filter(|_| record.outcome.passed()),
                 }),
             })
         })
@@ -77,13 +91,13 @@ fn changes_so_far(forecaster: &Forecaster<'_>, node: &PlannedNode, context: &Con
         }
     };
     let (Some(last), Ok(now)) = (last(), forecaster.walk.key(node, context)) else { return Vec::new() };
-    let waits = forecaster.nodes.get(&node.name).map(|node| node.waits_for.as_slice()).unwrap_or_default();
-    let unknown = |change: &Change| {
+    let unknown = unknown(forecaster, &node.name);
+    let open = |change: &Change| {
         change.path.starts_with("subjects")
-            || change.path.strip_prefix("inputs.").is_some_and(|input| waits.iter().any(|wait| wait == input))
+            || change.path.strip_prefix("inputs.").is_some_and(|input| unknown.contains(input))
     };
     let mut changes = changes(&last, &now.document);
-    changes.retain(|change| !unknown(change));
+    changes.retain(|change| !open(change));
     changes
 }
 

@@ -61,7 +61,7 @@ struct Forecaster<'a> {
     /// What is decided so far.
     nodes: BTreeMap<String, ForecastNode>,
     keys: BTreeMap<String, Key>,
-    /// Nodes that would run and whose content is another each time.
+    /// Nodes that would run and are certain to leave other content than before.
     measured: BTreeSet<String>,
 }
 
@@ -127,8 +127,14 @@ impl<'a> Forecaster<'a> {
                 (Edge::Order, _) => true,
                 (Edge::Data | Edge::Any, _) => false,
             };
-            if !known {
-                waits.push(dependency.to_owned());
+            if known {
+                continue;
+            }
+            // What counts by its key counts once its own inputs are known.
+            let by_key = class == Class::Service || edge == Edge::Order;
+            match self.nodes.get(dependency).filter(|_| by_key) {
+                Some(keyed) => waits.extend(keyed.waits_for.iter().cloned()),
+                None => waits.push(dependency.to_owned()),
             }
         }
         waits.sort();
@@ -150,13 +156,14 @@ impl<'a> Forecaster<'a> {
                 let what = gone(&result, &blobs);
                 self.run(node, Some(format!("its result is in the store, but {what} is gone")), Some(result));
             }
-            Ok(Recorded::Whole(result)) => match reusable(store, node, key, result.clone()) {
-                Some(record) => self.reuse(node, record, &result),
-                None => {
+            Ok(Recorded::Whole(result)) => {
+                let Some(record) = reusable(store, node, key, result.clone()) else {
                     let why = "its result is in the store, but its Python environment is gone";
                     self.run(node, Some(why.to_owned()), Some(result));
-                }
-            },
+                    return;
+                };
+                self.reuse(node, record, &result);
+            }
         }
     }
 
@@ -191,16 +198,16 @@ impl<'a> Forecaster<'a> {
 
     /// The content of an input is not known before that input has run.
     fn wait(&mut self, node: &PlannedNode, waits: Vec<String>) {
-        let measured = waits.iter().any(|input| self.measured.contains(input));
-        if measured || matches!(node.kind.class(), Class::Measurement | Class::Priming) {
-            self.measured.insert(node.name.clone());
-        }
         if self.walk.is_service(&node.name) {
             let decided = ForecastNode { waits_for: waits, ..self.node(node, Action::NotNeeded) };
             self.nodes.insert(node.name.clone(), decided);
             return;
         }
+        let measured = waits.iter().any(|input| self.measured.contains(input));
         let may_be_reused = !measured && !self.must_measure(node);
+        if !may_be_reused {
+            self.measured.insert(node.name.clone());
+        }
         let (first, same) = reason::waiting(&waits);
         let reason = if may_be_reused { format!("{first}; it may still be reused if {same}") } else { first };
         let decided = ForecastNode {

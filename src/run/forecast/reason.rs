@@ -32,13 +32,12 @@ pub(super) fn since_the_last(
 /// Which inputs would run first, and what they would have to give for an
 /// earlier result to count.
 pub(super) fn waiting(inputs: &[String]) -> (String, String) {
-    let (them, give) = match inputs {
-        [one] => (one.clone(), "gives"),
-        [all @ .., last] => (format!("{} and {last}", all.join(", ")), "give"),
-        [] => (String::new(), "give"),
+    let (them, same) = match inputs {
+        [one] => (one.clone(), format!("{one} gives the same content")),
+        [all @ .., last] => {
+            (format!("{} and {last}", all.join(", ")), "they give the same content".to_owned())
+        }
+        [] => (String::new(), String::new()),
     };
-    (
-        format!("{them} would run first, so its key is not known yet"),
-        format!("{them} {give} the same content"),
-    )
+    (format!("{them} would run first, so its key is not known yet"), same)
 }

@@ -133,6 +133,20 @@ fn with_an_empty_store_everything_runs_and_the_server_starts() {
         )
     );
     assert_eq!(scene.node("server").reason.as_deref(), Some("for load, warm"));
+    assert_eq!(scene.node("warm").waits_for, ["bundle"]);
+    assert_eq!(scene.node("load").waits_for, ["bundle"]);
+}
+
+#[test]
+fn before_its_inputs_have_run_a_node_says_what_else_differs_already() {
+    let mut scene = Scene::new(NODES);
+    scene.make_all();
+    scene.write("a.txt", "another text");
+    scene.write("plan.yaml", &format!("orchestrate: 1\nname: p\nnodes:{}", NODES.replace(": 9", ": 10")));
+    let explained = scene.asked(false, |question| explain(question, "load").unwrap().unwrap());
+    let paths: Vec<_> = explained.forecast.changes.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["settings.requests"]);
+    assert!(explained.inputs.iter().all(|input| input.digest.is_none()), "{:?}", explained.inputs);
 }
 
 #[test]
