@@ -17,7 +17,7 @@ pub fn explain(question: &Question<'_>, name: &str) -> Result<Option<Explanation
     let Some(node) = question.plan.nodes.get(name) else { return Ok(None) };
     let mut forecaster = Forecaster::new(question);
     forecaster.settle_all()?;
-    let context = forecaster.walk.context(node)?;
+    let context = forecaster.context(node)?;
     let Some(mut forecast) = forecaster.nodes.get(name).cloned() else { return Ok(None) };
     let key = forecaster.keys.get(name);
     if forecast.changes.is_empty() && key.is_none() {
@@ -46,12 +46,11 @@ fn settings(kind: &Kind) -> serde_json::Value {
 fn unknown<'a>(forecaster: &'a Forecaster<'_>, name: &'a str) -> BTreeSet<&'a str> {
     let walk = &forecaster.walk;
     let dependencies = walk.dag.dependencies(name).map(|(dependency, _)| dependency);
-    let has_key = |service: &str| forecaster.keys.contains_key(service);
-    let services = dependencies.filter(|dependency| {
-        walk.is_service(dependency) && !walk.done.contains_key(*dependency) && !has_key(dependency)
+    let open = dependencies.filter(|dependency| {
+        !walk.done.contains_key(*dependency) && !forecaster.keys.contains_key(*dependency)
     });
     let waits = forecaster.nodes.get(name).into_iter().flat_map(|node| &node.waits_for);
-    services.chain(waits.map(String::as_str)).collect()
+    open.chain(waits.map(String::as_str)).collect()
 }
 
 fn inputs(forecaster: &Forecaster<'_>, name: &str, context: &Context) -> Vec<ExplainedInput> {

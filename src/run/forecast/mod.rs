@@ -22,10 +22,11 @@ use super::walk::Walk;
 use super::{RunError, unmet};
 use crate::dag::{Dag, Edge};
 use crate::event::Outcome;
-use crate::node::{Class, InputRecord, World};
+use crate::node::{Class, Context, InputRecord, World};
 use crate::plan::{Plan, PlannedNode};
 use crate::state::LastResult;
 use crate::store::{Recorded, StoredResult};
+use crate::value::Digest;
 
 /// What a forecast is asked for.
 pub struct Question<'a> {
@@ -99,7 +100,7 @@ impl<'a> Forecaster<'a> {
             self.wait(node, waits);
             return Ok(());
         }
-        let context = self.walk.context(node)?;
+        let context = self.context(node)?;
         match self.walk.key(node, &context) {
             Err(failure) => self.fail(node, failure.message),
             Ok(key) => {
@@ -110,6 +111,23 @@ impl<'a> Forecaster<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What the node would be given. How a server was primed counts by its key,
+    /// which is known before it is primed.
+    fn context(&self, node: &PlannedNode) -> Result<Context, RunError> {
+        let mut context = self.walk.context(node)?;
+        for (dependency, edge) in self.walk.dag.dependencies(&node.name) {
+            let priming = &self.walk.plan.nodes[dependency];
+            if edge != Edge::Order || priming.kind.class() != Class::Priming {
+                continue;
+            }
+            if let Some(key) = self.keys.get(dependency) {
+                let record = || InputRecord { key: Some(key.digest), ..blank(priming, Outcome::Succeeded) };
+                context.inputs.entry(dependency.to_owned()).or_insert_with(|| Arc::new(record()));
+            }
+        }
+        Ok(context)
     }
 
     /// The nodes that would run first and without which the key is not known.
@@ -172,12 +190,28 @@ impl<'a> Forecaster<'a> {
     }
 
     fn reuse(&mut self, node: &PlannedNode, record: InputRecord, stored: &StoredResult) {
+        for (name, evidence) in &stored.primed_by {
+            self.stand_in(name, *evidence);
+        }
         self.walk.recall_priming(&stored.primed_by);
         self.walk.done.insert(node.name.clone(), Arc::new(record));
         let made_at = Some(stored.made_at.clone());
         let decided =
             ForecastNode { made_at, last_took_ms: Some(stored.took_ms), ..self.node(node, Action::Reuse) };
         self.nodes.insert(node.name.clone(), decided);
+    }
+
+    /// What primes a server for a measurement that is reused counts by what it
+    /// left then, even if it would run now for itself.
+    fn stand_in(&mut self, name: &str, evidence: Digest) {
+        let Some(key) = self.keys.get(name).filter(|_| !self.walk.done.contains_key(name)) else { return };
+        let node = &self.walk.plan.nodes[name];
+        let record = InputRecord {
+            evidence: Some(evidence),
+            key: Some(key.digest),
+            ..blank(node, Outcome::Succeeded)
+        };
+        self.walk.done.insert(name.to_owned(), Arc::new(record));
     }
 
     /// The node would run. Where no reason is given, it is what differs from

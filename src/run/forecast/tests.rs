@@ -176,6 +176,18 @@ fn a_load_that_runs_again_is_warmed_up_again() {
 }
 
 #[test]
+fn a_warmup_that_is_not_in_the_store_runs_and_the_load_is_still_reused() {
+    let mut scene = Scene::new(NODES);
+    scene.make_all();
+    let key = scene.node("warm").key.unwrap().to_string();
+    let result = scene.dir.path().join("store/results").join(&key[..2]).join(format!("{key}.json"));
+    std::fs::remove_file(result).unwrap();
+    let actions = scene.actions();
+    assert_eq!((actions["warm"], actions["load"]), (Action::Run, Action::Reuse));
+    assert_eq!(scene.node("server").reason.as_deref(), Some("for warm"));
+}
+
+#[test]
 fn a_result_of_which_something_is_gone_runs_again_and_says_what_is_gone() {
     let mut scene = Scene::new(NODES);
     scene.make_all();
