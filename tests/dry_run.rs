@@ -96,8 +96,8 @@ mod forecasts {
         let scene = applied();
         let _redacted = redacting();
         assert_snapshot!(printed(&scene, &["plan", "plan.yaml"]), @"
-        reuse       text   fetch  took [TIME], made [INSTANT]
-        reuse       other  fetch  took [TIME], made [INSTANT]
+        reuse       text   fetch  took [TIME], made [DATE]
+        reuse       other  fetch  took [TIME], made [DATE]
         not run     target far needs the program no-such-program, the site value nowhere
                     tool[target=far], bundle[target=far]
         0 would run, 2 reused, 2 not run
@@ -112,7 +112,7 @@ mod forecasts {
         run         text   fetch  about [TIME], timeout [TIME]
                     it differs from its last result
                     settings[0].content: a6cf19a371f2… → 0872b07ba158…
-        reuse       other  fetch  took [TIME], made [INSTANT]
+        reuse       other  fetch  took [TIME], made [DATE]
         not run     target far needs the program no-such-program, the site value nowhere
                     tool[target=far], bundle[target=far]
         1 would run, 1 reused, 2 not run; about [TIME] by last known durations
@@ -127,7 +127,7 @@ mod forecasts {
         assert_snapshot!(printed(&scene, &["plan", "plan.yaml"]), @"
         run         text   fetch  about [TIME], timeout [TIME]
                     its result is in the store, but its output file is gone
-        reuse       other  fetch  took [TIME], made [INSTANT]
+        reuse       other  fetch  took [TIME], made [DATE]
         not run     target far needs the program no-such-program, the site value nowhere
                     tool[target=far], bundle[target=far]
         1 would run, 1 reused, 2 not run; about [TIME] by last known durations

@@ -92,7 +92,9 @@ fn details(node: &ForecastNode) -> Vec<String> {
     let took = node.last_took_ms.map(|took| elapsed(Duration::from_millis(took)));
     match node.action {
         Action::Reuse => {
-            let made = node.made_at.iter().map(|at| format!("made {at}"));
+            // The day is enough here; `explain` shows the time.
+            let day = node.made_at.iter().filter_map(|at| at.split('T').next());
+            let made = day.map(|day| format!("made {day}"));
             took.map(|took| format!("took {took}")).into_iter().chain(made).collect()
         }
         Action::Run => {

@@ -259,7 +259,9 @@ impl<'a> Forecaster<'a> {
     fn prime_again(&mut self, user: &str) {
         for name in self.walk.stale_priming(user) {
             self.walk.done.remove(&name);
-            self.measured.insert(name.clone());
+            if !self.nodes.get(user).is_some_and(|user| user.may_be_reused) {
+                self.measured.insert(name.clone());
+            }
             if let Some(primed) = self.nodes.get_mut(&name) {
                 primed.action = Action::Run;
                 primed.made_at = None;
