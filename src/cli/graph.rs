@@ -1,10 +1,11 @@
-//! `orchestrate graph`: what depends on what.
+//! `orchestrate graph`: what depends on what, and what of it is in the store.
 
 use clap::{Args, ValueEnum};
 
+use super::dry::Loaded;
 use super::{CommandError, DONE, PlanArgs};
-use crate::dag::Dag;
 use crate::report::graph;
+use crate::run::{self, Action};
 
 /// Arguments of `graph`.
 #[derive(Debug, Args)]
@@ -25,12 +26,15 @@ enum Form {
 
 /// Runs the command.
 pub(super) fn run(args: &GraphArgs) -> Result<u8, CommandError> {
-    let (plan, _) = args.plan.load()?;
-    let dag = Dag::new(&plan)?;
+    let loaded = Loaded::new(&args.plan)?;
+    let (plan, dag) = (&loaded.plan, &loaded.dag);
+    let forecast = loaded.ask(None, false, run::forecast)?;
+    let reused = forecast.nodes.iter().filter(|node| node.action == Action::Reuse);
+    let cached = reused.map(|node| node.node.as_str()).collect();
     match args.format {
-        Form::Dot => print!("{}", graph::dot(&plan, &dag)),
-        Form::Mermaid => print!("{}", graph::mermaid(&plan, &dag)),
-        Form::Json => println!("{:#}", graph::json(&plan, &dag)),
+        Form::Dot => print!("{}", graph::dot(plan, dag, &cached)),
+        Form::Mermaid => print!("{}", graph::mermaid(plan, dag, &cached)),
+        Form::Json => println!("{:#}", graph::json(plan, dag, &cached)),
     }
     Ok(DONE)
 }

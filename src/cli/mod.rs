@@ -1,7 +1,10 @@
 //! The command line: one short file per command.
 
 mod apply;
+mod dry;
+mod explain;
 mod graph;
+mod plan;
 mod schema;
 mod status;
 mod validate;
@@ -13,7 +16,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use rustix::termios::tcgetwinsize;
 
-use crate::plan::{self, Diagnostics, Disk, Given, Plan};
+use crate::plan::{Diagnostics, Disk, Given, Plan, load, read_site};
+use crate::report::Paint;
 use crate::run::RunError;
 use crate::state::StateError;
 use crate::store::StoreError;
@@ -42,6 +46,10 @@ struct Cli {
 enum Command {
     /// Run a plan; what is already there is reused.
     Apply(apply::ApplyArgs),
+    /// Show what would run, what would be reused, and why; run nothing.
+    Plan(plan::PlanCommandArgs),
+    /// Show everything that decides whether a node runs.
+    Explain(explain::ExplainArgs),
     /// Show where each subject stands, by which evidence, and what is missing.
     Status(status::StatusArgs),
     /// Check plans without running anything.
@@ -112,6 +120,8 @@ pub fn main() -> u8 {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Apply(args) => apply::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Graph(args) => graph::run(&args),
@@ -138,6 +148,20 @@ fn draws() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// The colours of what goes to standard output.
+fn stdout_paint() -> Paint {
+    let draws = std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    Paint::when(draws && std::env::var_os("NO_COLOR").is_none())
+}
+
+/// A document as it is printed for pipelines.
+fn print_json(document: &impl serde::Serialize) -> Result<(), CommandError> {
+    let text =
+        serde_json::to_string_pretty(document).map_err(|error| CommandError::Usage(error.to_string()))?;
+    println!("{text}");
+    Ok(())
+}
+
 /// Columns of the terminal behind standard error; 100 where there is none.
 fn terminal_width() -> u16 {
     let stated = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
@@ -151,14 +175,14 @@ impl PlanArgs {
     /// values of the site beside it.
     fn load(&self) -> Result<(Plan, BTreeMap<String, String>), CommandError> {
         let given = self.given.read()?;
-        Ok((plan::load(&self.plan, &given)?, given.site))
+        Ok((load(&self.plan, &given)?, given.site))
     }
 }
 
 impl GivenArgs {
     fn read(&self) -> Result<Given, CommandError> {
         let site = match &self.site {
-            Some(path) => plan::read_site(&Disk, path)?,
+            Some(path) => read_site(&Disk, path)?,
             None => BTreeMap::new(),
         };
         let variables = std::env::vars_os()

@@ -1,6 +1,7 @@
 //! What the machine is and what it has: facts, never a panic.
 
 mod requirement;
+mod shim;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,7 @@ use serde_json::json;
 pub use requirement::{Requirement, Unmet};
 
 use crate::evidence::host::{Cpu, Gpu, Gpus, Host};
-use crate::process::{ProbeError, output_of};
+use crate::process::{ProbeError, find_program, output_of};
 use crate::value::Digest;
 
 const PROBE: Duration = Duration::from_secs(10);
@@ -95,7 +96,11 @@ fn gpu(line: &str) -> Option<Gpu> {
 
 async fn programs(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut programs = BTreeMap::new();
-    if let Ok(answer) = output_of(&["python3", "--version"], variables, PROBE).await {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let path = variables.get("PATH").map_or("", String::as_str);
+    let behind = find_program("python3", path).and_then(|program| shim::behind(&program, &cwd));
+    let python = behind.map_or_else(|| "python3".to_owned(), |program| program.display().to_string());
+    if let Ok(answer) = output_of(&[&python, "--version"], variables, PROBE).await {
         programs.insert("python3".to_owned(), answer.trim_start_matches("Python ").to_owned());
     }
     programs

@@ -1,6 +1,7 @@
 //! What a target needs of a machine before any of its nodes can run.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -45,19 +46,28 @@ impl Requirement {
                 Gpus::Unavailable(reason) => Some(format!("a GPU ({reason})")),
                 Gpus::Found(gpus) => {
                     let enough = gpus.iter().any(|gpu| gpu.memory_bytes >> 30 >= *min_memory_gib);
-                    (!enough).then(|| format!("a GPU with {min_memory_gib} GiB"))
+                    (!enough).then(|| self.to_string())
                 }
             },
             Self::Program(name) => {
                 let path = variables.get("PATH").map_or("", String::as_str);
-                find_program(name, path).is_none().then(|| format!("the program {}", file_name(name)))
+                find_program(name, path).is_none().then(|| self.to_string())
             }
             // A path that the site does not give is reported as the site's.
-            Self::File(path) => (!path.is_empty() && !Path::new(path).exists())
-                .then(|| format!("the file {}", file_name(path))),
-            Self::Site(name) => {
-                site.get(name).is_none_or(String::is_empty).then(|| format!("the site value {name}"))
-            }
+            Self::File(path) => (!path.is_empty() && !Path::new(path).exists()).then(|| self.to_string()),
+            Self::Site(name) => site.get(name).is_none_or(String::is_empty).then(|| self.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gpu { min_memory_gib: 0 } => f.write_str("a GPU"),
+            Self::Gpu { min_memory_gib } => write!(f, "a GPU with {min_memory_gib} GiB"),
+            Self::Program(name) => write!(f, "the program {}", file_name(name)),
+            Self::File(path) => write!(f, "the file {}", file_name(path)),
+            Self::Site(name) => write!(f, "the site value {name}"),
         }
     }
 }

@@ -102,7 +102,7 @@ pub struct SubjectInputs {
     /// What the target says of itself, for the matrix.
     pub about: BTreeMap<String, String>,
     /// Node name and record by role; roles are those of the ladder.
-    pub roles: BTreeMap<String, (String, InputRecord)>,
+    pub roles: BTreeMap<String, (String, Arc<InputRecord>)>,
 }
 
 /// Everything a node may use.
@@ -117,8 +117,8 @@ pub struct Context {
     pub work: PathBuf,
     /// The node's log.
     pub log: PathBuf,
-    /// The nodes it refers to.
-    pub inputs: BTreeMap<String, InputRecord>,
+    /// The nodes it depends on, and those that their settings refer to.
+    pub inputs: BTreeMap<String, Arc<InputRecord>>,
     /// The running services it refers to.
     pub services: BTreeMap<String, Arc<LiveService>>,
     /// The plan's subjects, for nodes that read them.
@@ -139,7 +139,7 @@ impl Context {
 
     /// What the node that `input` refers to left.
     pub fn record(&self, input: &Input) -> Result<&InputRecord, Failure> {
-        self.inputs.get(&input.0.node).ok_or_else(|| {
+        self.inputs.get(&input.0.node).map(Arc::as_ref).ok_or_else(|| {
             Failure::failed(format!("{} was not given the result of {}", self.node, input.0.node))
         })
     }

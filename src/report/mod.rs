@@ -1,11 +1,15 @@
-//! What a person or a pipeline sees while it runs and after: reporters of events, the status.
+//! What a person or a pipeline sees before, while and after it runs: forecasts,
+//! reporters of events, the status.
 //!
 //! Everything here turns what it is given into text. It starts nothing, decides
-//! nothing, and must not know of plans, processes or the store.
+//! nothing, and must not know of processes or the store.
 
+mod change;
+pub mod explain;
 pub mod graph;
 mod line;
 mod plain;
+pub mod plan;
 pub mod status;
 mod terminal;
 mod text;

@@ -65,6 +65,22 @@ pub(super) fn clipped(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(kept + "…")
 }
 
+/// The text in lines of at most `columns` characters, broken between words; a
+/// word that is longer has a line of its own.
+pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Adds colour, or leaves text as it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
@@ -145,6 +161,12 @@ mod tests {
     fn a_clipped_text_keeps_its_length_in_characters() {
         assert_eq!(clipped("größe", 5), "größe");
         assert_eq!(clipped("größer", 5), "größ…");
+    }
+
+    #[test]
+    fn a_wrapped_text_keeps_every_word_and_its_width() {
+        assert_eq!(wrapped("a bb  ccc dddddd e", 5), ["a bb", "ccc", "dddddd", "e"]);
+        assert!(wrapped("", 5).is_empty());
     }
 
     #[test]

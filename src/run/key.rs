@@ -20,16 +20,8 @@ pub(super) fn key(kind: &Kind, name: &str, dag: &Dag, context: &Context) -> Resu
     let mut inputs = Map::new();
     for (dependency, edge) in dag.dependencies(name) {
         let Some(record) = context.inputs.get(dependency) else { continue };
-        match (edge, record.settings.class()) {
-            (Edge::Data, _) => {
-                inputs.insert(dependency.to_owned(), json!(identity(record)));
-            }
-            // How a server was primed is part of a measurement; which of several
-            // equal primings it was is recorded with the result.
-            (Edge::Order, Class::Priming) => {
-                inputs.insert(dependency.to_owned(), json!(record.key));
-            }
-            (Edge::Order | Edge::Any, _) => {}
+        if let Some(digest) = counted(edge, record) {
+            inputs.insert(dependency.to_owned(), json!(digest));
         }
     }
     document["inputs"] = Value::Object(inputs);
@@ -41,6 +33,17 @@ pub(super) fn key(kind: &Kind, name: &str, dag: &Dag, context: &Context) -> Resu
             context.subjects.iter().map(|subject| self::subject(subject, context)).collect();
     }
     Ok(Key { digest: Digest::of_json(&document), document })
+}
+
+/// What enters a key for a dependency.
+pub(super) fn counted(edge: Edge, record: &InputRecord) -> Option<Digest> {
+    match (edge, record.settings.class()) {
+        (Edge::Data, _) => Some(identity(record)),
+        // How a server was primed is part of a measurement; which of several
+        // equal primings it was is recorded with the result.
+        (Edge::Order, Class::Priming) => record.key,
+        (Edge::Order | Edge::Any, _) => None,
+    }
 }
 
 /// What a node left, by content: rebuilt but identical is the same, so where

@@ -3,8 +3,9 @@
 //!
 //! This room knows nothing of YAML and nothing of how events are shown.
 
+mod difference;
 mod execution;
-mod inputs;
+mod forecast;
 mod key;
 mod outcome;
 mod publish;
@@ -13,7 +14,9 @@ mod recovery;
 mod scheduler;
 mod services;
 mod standing;
+mod walk;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +24,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use self::walk::Walk;
 use crate::dag::Dag;
 use crate::event::Event;
 use crate::host::Requirement;
@@ -28,6 +32,10 @@ use crate::node::World;
 use crate::plan::{Plan, Target};
 use crate::state::{ApplyLock, Holder, State, StateError};
 
+pub use difference::Change;
+pub use forecast::{
+    Action, ExplainedInput, Explanation, Forecast, ForecastNode, LastKey, Question, Totals, explain, forecast,
+};
 pub use outcome::{NodeResult, RunReport};
 
 /// What the user asks for beside the plan.
@@ -44,7 +52,7 @@ pub struct Options {
     /// How many nodes may run at the same time.
     pub jobs: usize,
     /// Values of the site file, for requirements.
-    pub site: std::collections::BTreeMap<String, String>,
+    pub site: BTreeMap<String, String>,
 }
 
 /// A run could not begin or could not be recorded.
@@ -94,8 +102,15 @@ pub async fn apply(
         plan: plan.name.clone(),
         nodes: plan.nodes.len(),
     });
-    let unmet = unmet(plan, options, &world);
-    let mut scheduler = scheduler::Scheduler::new(plan, dag, options, Arc::clone(&world), &state, unmet);
+    let walk = Walk {
+        plan,
+        dag,
+        world: Arc::clone(&world),
+        state_dir: &options.state_dir,
+        unmet: unmet(plan, &options.site, &world),
+        done: BTreeMap::new(),
+    };
+    let mut scheduler = scheduler::Scheduler::new(walk, options, &state);
     let nodes = scheduler.run().await?;
     let short = standing::settle(&state, plan, &world, &scheduler.subjects())?;
     let reports = publish::reports(plan, &nodes, &options.state_dir, &world)?;
@@ -114,10 +129,9 @@ pub async fn apply(
 }
 
 /// The targets whose requirements do not hold, with the reason.
-fn unmet(plan: &Plan, options: &Options, world: &World) -> std::collections::BTreeMap<String, String> {
+fn unmet(plan: &Plan, site: &BTreeMap<String, String>, world: &World) -> BTreeMap<String, String> {
     let reason = |target: &Target| {
-        let check =
-            |requirement: &Requirement| requirement.check(&world.host, &world.variables, &options.site);
+        let check = |requirement: &Requirement| requirement.check(&world.host, &world.variables, site);
         let reasons: Vec<String> = target.requires.iter().filter_map(check).collect();
         (!reasons.is_empty())
             .then(|| (target.name.clone(), format!("target {} needs {}", target.name, reasons.join(", "))))

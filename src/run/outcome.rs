@@ -1,5 +1,6 @@
 //! What became of a run, and the exit code that says so.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::Outcome;
@@ -28,7 +29,7 @@ pub struct NodeResult {
     /// Its target, where it has one.
     pub target: Option<String>,
     /// Outcome, outputs and evidence.
-    pub record: InputRecord,
+    pub record: Arc<InputRecord>,
     /// Who has to act, where it did not succeed by itself.
     pub failure: Option<FailureKind>,
     /// How long it took.

@@ -78,6 +78,32 @@ pub(super) fn reusable(
     })
 }
 
+/// What is gone of a stored result, in words.
+pub(super) fn gone(stored: &StoredResult, blobs: &[Digest]) -> String {
+    let mut names: Vec<String> = blobs.iter().map(|blob| called(stored, *blob)).collect();
+    names.sort();
+    names.dedup();
+    names.join(", ")
+}
+
+/// What a blob is to a stored result, in words.
+pub(super) fn called(stored: &StoredResult, blob: Digest) -> String {
+    if stored.evidence == blob {
+        return "its evidence".to_owned();
+    }
+    let other = |of: &BTreeMap<String, Digest>| {
+        of.iter().find(|(_, digest)| **digest == blob).map(|(node, _)| format!("the evidence of {node}"))
+    };
+    let text = blob.to_string();
+    let holds = |value: &serde_json::Value| value.to_string().contains(&text);
+    let output = stored.outputs.iter().find(|(_, value)| holds(value));
+    output
+        .map(|(name, _)| format!("its output {name}"))
+        .or_else(|| other(&stored.services))
+        .or_else(|| other(&stored.primed_by))
+        .unwrap_or_else(|| format!("the file {} of an output", blob.short()))
+}
+
 /// Stores what a node produced. An empty output is a failure, so that nothing
 /// empty is ever reused.
 pub(super) fn keep(

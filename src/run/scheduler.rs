@@ -3,38 +3,36 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
-use super::execution::{Finished, execute};
-use super::inputs::make_dir;
-use super::key::{Key, key};
+use super::execution::{Finished, NeededService, execute};
+use super::key::Key;
 use super::record::{Made, blank, keep, reusable, row};
 use super::services::{Slot, Slots};
+use super::walk::Walk;
 use super::{NodeResult, Options, RunError, standing};
-use crate::dag::{Dag, Edge};
 use crate::event::{Event, Outcome};
-use crate::node::{Class, Context, Failure, FailureKind, InputRecord, World};
-use crate::plan::{Plan, PlannedNode};
+use crate::node::{Class, Context, Failure, FailureKind, InputRecord, SubjectInputs};
+use crate::plan::PlannedNode;
 use crate::state::{NodeRow, State};
 use crate::value::Digest;
 
 /// A run in progress.
 pub(super) struct Scheduler<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) dag: &'a Dag,
-    pub(super) options: &'a Options,
-    pub(super) world: Arc<World>,
-    pub(super) state: &'a State,
-    /// Targets whose requirements do not hold.
-    pub(super) unmet: BTreeMap<String, String>,
-    pub(super) services: Slots,
-    pub(super) done: BTreeMap<String, NodeResult>,
+    walk: Walk<'a>,
+    options: &'a Options,
+    state: &'a State,
+    services: Slots,
+    results: BTreeMap<String, NodeResult>,
     /// Nodes in the order they ended.
     ended: Vec<String>,
+    /// The first node that failed by itself.
+    failed: Option<String>,
     running: BTreeSet<String>,
     /// Nodes that must run although an earlier result is there.
     forced: BTreeSet<String>,
@@ -42,27 +40,17 @@ pub(super) struct Scheduler<'a> {
 }
 
 impl<'a> Scheduler<'a> {
-    pub fn new(
-        plan: &'a Plan,
-        dag: &'a Dag,
-        options: &'a Options,
-        world: Arc<World>,
-        state: &'a State,
-        unmet: BTreeMap<String, String>,
-    ) -> Self {
-        let is_service = |node: &&PlannedNode| node.kind.class() == Class::Service;
-        let services = plan.nodes.values().filter(is_service);
-        let services = services.map(|node| (node.name.clone(), Arc::new(Slot::default()))).collect();
+    pub fn new(walk: Walk<'a>, options: &'a Options, state: &'a State) -> Self {
+        let services = walk.plan.nodes.keys().filter(|name| walk.is_service(name));
+        let services = services.map(|name| (name.clone(), Arc::new(Slot::default()))).collect();
         Self {
-            plan,
-            dag,
+            walk,
             options,
-            world,
             state,
-            unmet,
             services,
-            done: BTreeMap::new(),
+            results: BTreeMap::new(),
             ended: Vec::new(),
+            failed: None,
             running: BTreeSet::new(),
             forced: BTreeSet::new(),
             attempts: BTreeMap::new(),
@@ -72,16 +60,21 @@ impl<'a> Scheduler<'a> {
     /// Runs everything that can run; returns the nodes in the order they
     /// ended. No service outlives it, however it ends.
     pub async fn run(&mut self) -> Result<Vec<NodeResult>, RunError> {
-        let walked = self.walk().await;
+        let walked = self.settle_all().await;
         for slot in self.services.values() {
             // Those that still run are left over by an error, which is returned.
             let _ = slot.stop().await;
         }
         walked?;
-        Ok(self.ended.iter().filter_map(|name| self.done.get(name).cloned()).collect())
+        Ok(self.ended.iter().filter_map(|name| self.results.get(name).cloned()).collect())
     }
 
-    async fn walk(&mut self) -> Result<(), RunError> {
+    /// The plan's subjects with what their nodes left.
+    pub fn subjects(&self) -> Vec<SubjectInputs> {
+        self.walk.subjects()
+    }
+
+    async fn settle_all(&mut self) -> Result<(), RunError> {
         let mut tasks: JoinSet<Finished> = JoinSet::new();
         loop {
             while self.advance(&mut tasks).await? {}
@@ -100,16 +93,17 @@ impl<'a> Scheduler<'a> {
         if self.stop_idle_services().await? {
             return Ok(true);
         }
-        for name in self.dag.order() {
-            if self.done.contains_key(name) || self.running.contains(name) {
+        for name in self.walk.dag.order() {
+            if self.walk.done.contains_key(name) || self.running.contains(name) {
                 continue;
             }
-            let node = &self.plan.nodes[name.as_str()];
+            let node = &self.walk.plan.nodes[name.as_str()];
             if let Some((outcome, reason)) = self.verdict(node) {
                 self.settle(node, outcome, reason)?;
                 return Ok(true);
             }
-            let waits = self.dag.dependencies(name).any(|(dependency, _)| !self.is_available(dependency));
+            let waits =
+                self.walk.dag.dependencies(name).any(|(dependency, _)| !self.is_available(dependency));
             if !waits && node.kind.class() != Class::Service && self.consider(node, tasks)? {
                 return Ok(true);
             }
@@ -119,55 +113,39 @@ impl<'a> Scheduler<'a> {
 
     /// An outcome that is certain before the node runs.
     fn verdict(&self, node: &PlannedNode) -> Option<(Outcome, String)> {
-        if node.target.as_ref().is_some_and(|target| self.unmet.contains_key(target)) {
-            return Some((Outcome::NotRun, "the target cannot run on this machine".to_owned()));
-        }
-        for (dependency, edge) in self.dag.dependencies(&node.name) {
-            let Some(result) = self.done.get(dependency).filter(|_| edge != Edge::Any) else { continue };
-            match result.record.outcome {
-                outcome if outcome.passed() => {}
-                Outcome::NotRun => return Some((Outcome::NotRun, format!("{dependency} was not run"))),
-                Outcome::Cancelled => return Some((Outcome::Cancelled, "stopped by the user".to_owned())),
-                Outcome::Skipped => return Some((Outcome::Skipped, format!("{dependency} was skipped"))),
-                _ => return Some((Outcome::Blocked, format!("{dependency} did not succeed"))),
-            }
-        }
-        if node.kind.reads_subjects() {
-            return None;
-        }
+        let certain = self.walk.verdict(node);
         // A service has no work of its own: it stops when its users have ended.
-        if node.kind.class() == Class::Service {
-            return None;
+        if certain.is_some() || node.kind.reads_subjects() || node.kind.class() == Class::Service {
+            return certain;
         }
-        if *self.world.cancelled.borrow() {
+        if *self.walk.world.cancelled.borrow() {
             return Some((Outcome::Cancelled, "stopped by the user".to_owned()));
         }
-        let failed = self.ended.iter().find(|name| self.done[name.as_str()].failure.is_some());
-        let failed = failed.filter(|_| !self.options.keep_going)?;
+        let failed = self.failed.as_ref().filter(|_| !self.options.keep_going)?;
         Some((Outcome::Skipped, format!("left out after {failed} failed; --keep-going runs it")))
     }
 
     /// Whether what a node produces can be used: a service counts once its
     /// own inputs are there, because it starts when it is needed.
     fn is_available(&self, name: &str) -> bool {
-        if self.done.contains_key(name) {
+        if self.walk.done.contains_key(name) {
             return true;
         }
         self.services.contains_key(name)
-            && self.dag.dependencies(name).all(|(dependency, _)| self.done.contains_key(dependency))
+            && self.walk.dag.dependencies(name).all(|(dependency, _)| self.walk.done.contains_key(dependency))
     }
 
     /// Takes an earlier result, or starts the node if it may start now.
     fn consider(&mut self, node: &PlannedNode, tasks: &mut JoinSet<Finished>) -> Result<bool, RunError> {
-        let context = self.context(node)?;
-        let key = match key(&node.kind, &node.name, self.dag, &context) {
+        let context = self.walk.context(node)?;
+        let key = match self.walk.key(node, &context) {
             Ok(key) => key,
             Err(failure) => {
                 self.fail(node, failure)?;
                 return Ok(true);
             }
         };
-        let stored = match self.world.store.result(key.digest) {
+        let stored = match self.walk.world.store.result(key.digest) {
             _ if self.must_measure(node) => None,
             Ok(stored) => stored,
             Err(error) => {
@@ -176,8 +154,8 @@ impl<'a> Scheduler<'a> {
             }
         };
         let primed_by = stored.as_ref().map(|stored| stored.primed_by.clone()).unwrap_or_default();
-        if let Some(record) = stored.and_then(|stored| reusable(&self.world.store, node, &key, stored)) {
-            self.recall_priming(&primed_by);
+        if let Some(record) = stored.and_then(|stored| reusable(&self.walk.world.store, node, &key, stored)) {
+            self.walk.recall_priming(&primed_by);
             self.end(node, record, None, Timestamp::now(), Duration::ZERO)?;
             return Ok(true);
         }
@@ -185,7 +163,7 @@ impl<'a> Scheduler<'a> {
         let disturbed = if quiet {
             !self.running.is_empty()
         } else {
-            self.running.iter().any(|name| self.plan.nodes[name.as_str()].kind.is_quiet())
+            self.running.iter().any(|name| self.walk.plan.nodes[name.as_str()].kind.is_quiet())
         };
         if disturbed || self.running.len() >= self.options.jobs {
             return Ok(false);
@@ -203,40 +181,24 @@ impl<'a> Scheduler<'a> {
         self.forced.contains(&node.name) || self.options.remeasure && measures
     }
 
-    /// A server that is started again has to be warmed up again, so earlier
-    /// results of what primes it for this node are dropped. Returns whether
-    /// there were any.
+    /// Drops earlier results of what primes the services of a node, because
+    /// it is about to start them again. Returns whether there were any.
     fn prepare_priming(&mut self, node: &PlannedNode) -> bool {
-        let services: BTreeSet<&str> = self.used_services(&node.name).collect();
-        let is_stale = |dependency: &str| {
-            self.plan.nodes[dependency].kind.class() == Class::Priming
-                && self.used_services(dependency).any(|service| services.contains(service))
-                && self.done.get(dependency).is_some_and(|result| result.record.outcome == Outcome::Reused)
-        };
-        let dependencies = self.dag.dependencies(&node.name).map(|(dependency, _)| dependency);
-        let stale: Vec<String> = dependencies.filter(|name| is_stale(name)).map(str::to_owned).collect();
+        let stale = self.walk.stale_priming(&node.name);
         for name in &stale {
-            self.done.remove(name);
+            self.walk.done.remove(name);
+            self.results.remove(name);
             self.ended.retain(|ended| ended != name);
             self.forced.insert(name.clone());
         }
         !stale.is_empty()
     }
 
-    /// A measurement that is reused was primed by what primed it then.
-    fn recall_priming(&mut self, primed_by: &BTreeMap<String, Digest>) {
-        for (name, evidence) in primed_by {
-            if let Some(result) = self.done.get_mut(name) {
-                result.record.evidence = Some(*evidence);
-            }
-        }
-    }
-
     /// What primed the services of a node, by its evidence.
     fn primed_by(&self, node: &str) -> BTreeMap<String, Digest> {
-        let dependencies = self.dag.dependencies(node).map(|(dependency, _)| dependency);
-        let priming = dependencies.filter(|name| self.plan.nodes[*name].kind.class() == Class::Priming);
-        priming.filter_map(|name| Some((name.to_owned(), self.done.get(name)?.record.evidence?))).collect()
+        let dependencies = self.walk.dag.dependencies(node).map(|(dependency, _)| dependency);
+        let priming = dependencies.filter(|name| self.walk.plan.nodes[*name].kind.class() == Class::Priming);
+        priming.filter_map(|name| Some((name.to_owned(), self.walk.done.get(name)?.evidence?))).collect()
     }
 
     fn start(
@@ -251,8 +213,8 @@ impl<'a> Scheduler<'a> {
         *self.attempts.entry(node.name.clone()).or_default() += 1;
         let mut row = row(node, self.attempts[&node.name], started_at, Duration::ZERO);
         row.key = Some(key.digest.to_string());
-        self.state.record_node(&self.world.run, &row)?;
-        (self.world.events)(Event::NodeStarted { node: node.name.clone(), kind: node.kind.name() });
+        self.state.record_node(&self.walk.world.run, &row)?;
+        (self.walk.world.events)(Event::NodeStarted { node: node.name.clone(), kind: node.kind.name() });
         self.running.insert(node.name.clone());
         let services = self.services_of(node)?;
         let kind = Arc::clone(&node.kind);
@@ -261,24 +223,41 @@ impl<'a> Scheduler<'a> {
         Ok(())
     }
 
+    /// The services that a node refers to, with what it takes to start them.
+    fn services_of(&self, node: &PlannedNode) -> Result<Vec<NeededService>, RunError> {
+        let mut needed = Vec::new();
+        for name in self.walk.used_services(&node.name) {
+            let service = &self.walk.plan.nodes[name];
+            let context = self.walk.context(service)?;
+            make_dir(&context.work)?;
+            needed.push(NeededService {
+                name: name.to_owned(),
+                kind: Arc::clone(&service.kind),
+                slot: Arc::clone(&self.services[name]),
+                context,
+            });
+        }
+        Ok(needed)
+    }
+
     fn finish(&mut self, finished: Finished) -> Result<(), RunError> {
         let Finished { name, started_at, took, key, services, result, work } = finished;
-        let node = &self.plan.nodes[name.as_str()];
+        let node = &self.walk.plan.nodes[name.as_str()];
         self.running.remove(&name);
         self.forced.remove(&name);
         let made =
             Made { key: &key, services: &services, primed_by: self.primed_by(&name), started_at, took };
-        let (mut record, failure) = match result.and_then(|produced| keep(&self.world.store, &produced, made))
-        {
-            Ok((outputs, evidence)) => {
-                // What is left of a finished node's work directory is not needed.
-                let _ = fs::remove_dir_all(&work);
-                let record =
-                    InputRecord { outputs, evidence: Some(evidence), ..blank(node, Outcome::Succeeded) };
-                (record, None)
-            }
-            Err(failure) => (self.failed(node, &failure), Some(failure)),
-        };
+        let (mut record, failure) =
+            match result.and_then(|produced| keep(&self.walk.world.store, &produced, made)) {
+                Ok((outputs, evidence)) => {
+                    // What is left of a finished node's work directory is not needed.
+                    let _ = fs::remove_dir_all(&work);
+                    let record =
+                        InputRecord { outputs, evidence: Some(evidence), ..blank(node, Outcome::Succeeded) };
+                    (record, None)
+                }
+                Err(failure) => (self.failed(node, &failure), Some(failure)),
+            };
         record.services = services;
         record.key = Some(key.digest);
         self.end(node, record, failure, started_at, took)
@@ -292,27 +271,27 @@ impl<'a> Scheduler<'a> {
             FailureKind::Failed | FailureKind::Environment => Outcome::Failed,
         };
         let evidence =
-            failure.evidence.as_ref().and_then(|evidence| self.world.store.put_json(evidence).ok());
+            failure.evidence.as_ref().and_then(|evidence| self.walk.world.store.put_json(evidence).ok());
         InputRecord { reason: Some(failure.message.clone()), evidence, ..blank(node, outcome) }
     }
 
     /// Stops every service whose users have all ended, and settles it.
     async fn stop_idle_services(&mut self) -> Result<bool, RunError> {
         let idle = self.services.iter().find(|(name, _)| {
-            !self.done.contains_key(*name)
+            !self.walk.done.contains_key(*name)
                 && self.is_available(name)
-                && self.verdict(&self.plan.nodes[name.as_str()]).is_none()
-                && self.consumers(name).all(|user| self.done.contains_key(user))
+                && self.verdict(&self.walk.plan.nodes[name.as_str()]).is_none()
+                && self.walk.consumers(name).all(|user| self.walk.done.contains_key(user))
         });
         let Some((name, slot)) = idle.map(|(name, slot)| (name.clone(), Arc::clone(slot))) else {
             return Ok(false);
         };
-        let node = &self.plan.nodes[name.as_str()];
+        let node = &self.walk.plan.nodes[name.as_str()];
         let running = slot.is_running().await;
         let started = Timestamp::now();
         let ended = slot.stop().await;
-        let evidence = self.proof_of(&name);
-        let outputs = self.armed(&name).map(|record| record.outputs).unwrap_or_default();
+        let evidence = self.walk.proof_of(&name);
+        let outputs = self.walk.armed(&name).map(|record| record.outputs).unwrap_or_default();
         let (outcome, reason, failure) = match ended {
             Some(Ok(())) => (Outcome::Succeeded, None, None),
             Some(Err(failure)) => (Outcome::Failed, Some(failure.message.clone()), Some(failure)),
@@ -321,11 +300,11 @@ impl<'a> Scheduler<'a> {
             }
             None => (Outcome::Skipped, Some("not started: no node that uses it ran".to_owned()), None),
         };
-        if running && let Some(context) = failure.is_none().then(|| self.context(node)).transpose()? {
+        if running && let Some(context) = failure.is_none().then(|| self.walk.context(node)).transpose()? {
             // A server that ended well leaves only its log.
             let _ = fs::remove_dir_all(context.work);
         }
-        let key = self.armed(&name).and_then(|armed| armed.key);
+        let key = self.walk.armed(&name).and_then(|armed| armed.key);
         let record = InputRecord { reason, outputs, evidence, key, ..blank(node, outcome) };
         self.end(node, record, failure, started, Duration::ZERO)?;
         Ok(true)
@@ -360,8 +339,8 @@ impl<'a> Scheduler<'a> {
             evidence: record.evidence.map(|digest| digest.to_string()),
             ..row(node, attempt, started_at, took)
         };
-        self.state.record_node(&self.world.run, &row)?;
-        (self.world.events)(Event::NodeFinished {
+        self.state.record_node(&self.walk.world.run, &row)?;
+        (self.walk.world.events)(Event::NodeFinished {
             node: node.name.clone(),
             outcome: record.outcome,
             reason: record.reason.clone(),
@@ -369,9 +348,24 @@ impl<'a> Scheduler<'a> {
             log_tail: failure.as_ref().and_then(|failure| failure.log_tail.clone()),
         });
         self.ended.push(node.name.clone());
-        let (name, target) = (node.name.clone(), node.target.clone());
-        let failure = failure.map(|failure| failure.kind);
-        self.done.insert(node.name.clone(), NodeResult { name, target, record, failure, took });
-        standing::raise(self.state, self.plan, &self.world, &self.subjects(), &node.name)
+        if failure.is_some() {
+            self.failed.get_or_insert_with(|| node.name.clone());
+        }
+        let record = Arc::new(record);
+        let result = NodeResult {
+            name: node.name.clone(),
+            target: node.target.clone(),
+            record: Arc::clone(&record),
+            failure: failure.map(|failure| failure.kind),
+            took,
+        };
+        self.results.insert(node.name.clone(), result);
+        self.walk.done.insert(node.name.clone(), record);
+        let subjects = self.walk.subjects_of(&node.name);
+        standing::raise(self.state, self.walk.plan, &self.walk.world, &subjects, &node.name)
     }
+}
+
+fn make_dir(path: &Path) -> Result<(), RunError> {
+    fs::create_dir_all(path).map_err(|source| RunError::Directory { path: path.to_owned(), source })
 }

@@ -10,8 +10,8 @@ use crate::node::{SubjectInputs, World};
 use crate::plan::Plan;
 use crate::state::{EvidenceLink, State, SubjectRow, Transition};
 
-/// Raises the subjects that stand on a node that just ended, if they stand
-/// higher by it. What a run has not come to yet takes nothing away, but other
+/// Raises the given subjects, which stand on a node that just ended, if they
+/// stand higher by it. What a run has not come to yet takes nothing away, but other
 /// evidence than a standing rests on takes it away at once.
 pub(super) fn raise(
     state: &State,
@@ -20,9 +20,11 @@ pub(super) fn raise(
     subjects: &[SubjectInputs],
     ended: &str,
 ) -> Result<(), RunError> {
-    let touched = |subject: &&SubjectInputs| subject.roles.values().any(|(node, _)| node == ended);
+    if subjects.is_empty() {
+        return Ok(());
+    }
     let recorded = state.subjects()?;
-    for subject in subjects.iter().filter(touched) {
+    for subject in subjects {
         let standing = subject.read(&world.store).standing;
         let before = rung(&recorded, &subject.name);
         if rests_on_other(&recorded, subject, ended) {

@@ -4,6 +4,7 @@
 //! It knows nothing of how a status is decided.
 
 mod lock;
+mod read;
 mod schema;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 pub use lock::{ApplyLock, Holder};
+pub use read::LastResult;
 
 /// The state in one `.orchestrate` directory.
 #[derive(Debug)]
@@ -135,11 +137,6 @@ impl State {
         connection.pragma_update(None, "foreign_keys", true)?;
         schema::migrate(&mut connection)?;
         Ok(Self { connection })
-    }
-
-    /// Opens the state for reading; nothing where there is none yet.
-    pub fn open_existing(dir: &Path) -> Result<Option<Self>, StateError> {
-        if dir.join("state.db").is_file() { Self::open(dir).map(Some) } else { Ok(None) }
     }
 
     /// Records that a run begins.

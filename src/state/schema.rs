@@ -47,13 +47,22 @@ const MIGRATIONS: [&str; 1] = ["
     );
 "];
 
-/// Brings a database to the newest version, one transaction a step.
-pub(super) fn migrate(connection: &mut Connection) -> Result<(), StateError> {
+/// Whether a database that may not be changed has the newest tables.
+pub(super) fn is_current(connection: &Connection) -> Result<bool, StateError> {
+    let (found, known) = version(connection)?;
+    Ok(found == known)
+}
+
+/// The version of a database, and the newest one.
+fn version(connection: &Connection) -> Result<(i64, i64), StateError> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    if found > known {
-        return Err(StateError::Newer { found, known });
-    }
+    if found > known { Err(StateError::Newer { found, known }) } else { Ok((found, known)) }
+}
+
+/// Brings a database to the newest version, one transaction a step.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), StateError> {
+    let (found, _) = version(connection)?;
     for (version, statements) in (1_i64..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
         let transaction = connection.transaction()?;
         transaction.execute_batch(statements)?;

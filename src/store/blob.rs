@@ -105,6 +105,9 @@ impl Store {
     }
 
     fn set_aside(&self, digest: Digest) -> Result<StoreError, StoreError> {
+        if self.read_only {
+            return Ok(StoreError::DamagedInPlace(digest));
+        }
         let path = self.blob_path(digest);
         let aside = self.root.join("aside").join(digest.to_string());
         fs::rename(&path, &aside).map_err(io_error("set aside", &path))?;
@@ -140,6 +143,26 @@ mod tests {
         let path = dir.path().join("x");
         fs::write(&path, b"same").unwrap();
         assert_eq!(store.put_file(&path).unwrap(), store.put_bytes(b"same").unwrap());
+    }
+
+    #[test]
+    fn a_store_that_is_only_read_leaves_everything_where_it_is() {
+        let (dir, store) = store();
+        let reader = Store::read_only(dir.path());
+        let digest = store.put_bytes(b"truth").unwrap();
+        assert_eq!(reader.get_bytes(digest).unwrap(), b"truth");
+        let path = store.blob_path(digest);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        fs::write(&path, b"lie").unwrap();
+        for error in [reader.get_bytes(digest).unwrap_err(), reader.verified_path(digest).unwrap_err()] {
+            assert!(matches!(error, StoreError::DamagedInPlace(_)), "{error}");
+        }
+        assert!(path.is_file());
+        assert!(matches!(reader.put_bytes(b"new").unwrap_err(), StoreError::ReadOnly(_)));
+        assert!(matches!(reader.environment_slot(digest).unwrap_err(), StoreError::ReadOnly(_)));
+        let nowhere = Store::read_only(&dir.path().join("nowhere"));
+        assert!(matches!(nowhere.get_bytes(digest).unwrap_err(), StoreError::Missing(_)));
+        assert!(!nowhere.root().exists());
     }
 
     #[test]

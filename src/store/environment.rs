@@ -20,6 +20,7 @@ impl Store {
     /// Takes the place that belongs to `identity` for exclusive use, or nothing
     /// while another has it. What an interrupted attempt left there is removed.
     pub fn environment_slot(&self, identity: Digest) -> Result<Option<EnvironmentSlot>, StoreError> {
+        self.must_be_writable()?;
         let path = self.environment_path(identity);
         let lock_path = path.with_extension("lock");
         let lock = File::create(&lock_path).map_err(io_error("create", &lock_path))?;

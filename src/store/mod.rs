@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use environment::EnvironmentSlot;
-pub use result::StoredResult;
+pub use result::{Recorded, StoredResult};
 pub use tree::TreeEntry;
 
 use crate::value::Digest;
@@ -23,6 +23,8 @@ use crate::value::Digest;
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
+    /// Whether nothing in it may change.
+    read_only: bool,
 }
 
 /// What went wrong in the store.
@@ -49,6 +51,12 @@ pub enum StoreError {
         /// Where the damaged file is now.
         aside: PathBuf,
     },
+    /// The content does not match its digest; it was left where it is.
+    #[error("{0} is in the store but damaged; the next `orchestrate apply` that reads it sets it aside")]
+    DamagedInPlace(Digest),
+    /// The store was opened to be read, and something was to be written.
+    #[error("the store in {} was opened for reading only; this is a mistake of this program, please report it", .0.display())]
+    ReadOnly(PathBuf),
     /// A document in the store is not what this version writes.
     #[error("{} is not a document this version can read: {reason}; remove it and run again", path.display())]
     Unreadable {
@@ -62,11 +70,18 @@ pub enum StoreError {
 impl Store {
     /// Opens the store, making its directories if they are not there.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        let store = Self { root: root.to_owned() };
+        let store = Self { root: root.to_owned(), read_only: false };
         for part in ["blobs", "results", "envs", "aside", "tmp"] {
             Self::create_dir(&root.join(part))?;
         }
         Ok(store)
+    }
+
+    /// The store as it is, or as an empty one where there is none. Nothing is
+    /// ever made, moved or removed through it.
+    #[must_use]
+    pub fn read_only(root: &Path) -> Self {
+        Self { root: root.to_owned(), read_only: true }
     }
 
     /// The store's directory.
@@ -78,8 +93,13 @@ impl Store {
     /// A new file in the store's own temporary directory, on the same file
     /// system as what it will be renamed to.
     pub fn temporary_file(&self) -> Result<tempfile::NamedTempFile, StoreError> {
+        self.must_be_writable()?;
         let dir = self.root.join("tmp");
         tempfile::NamedTempFile::new_in(&dir).map_err(io_error("write in", &dir))
+    }
+
+    fn must_be_writable(&self) -> Result<(), StoreError> {
+        if self.read_only { Err(StoreError::ReadOnly(self.root.clone())) } else { Ok(()) }
     }
 
     fn create_dir(path: &Path) -> Result<(), StoreError> {

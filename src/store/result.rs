@@ -29,25 +29,51 @@ pub struct StoredResult {
     pub took_ms: u64,
 }
 
+/// What the store holds under a key.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Recorded {
+    /// Nothing that this version can read.
+    Absent,
+    /// A result of which something it names is gone.
+    Broken {
+        /// The result.
+        result: StoredResult,
+        /// What it names and the store does not hold.
+        gone: Vec<Digest>,
+    },
+    /// A result with everything it names.
+    Whole(StoredResult),
+}
+
+impl StoredResult {
+    /// Every blob that the result names.
+    pub fn named(&self) -> impl Iterator<Item = Digest> {
+        let named = self.blobs.iter().chain([&self.evidence]);
+        named.chain(self.services.values()).chain(self.primed_by.values()).copied()
+    }
+}
+
 impl Store {
     /// The result under a key, if it is there with everything it names.
     pub fn result(&self, key: Digest) -> Result<Option<StoredResult>, StoreError> {
+        match self.recorded(key)? {
+            Recorded::Whole(result) => Ok(Some(result)),
+            Recorded::Absent | Recorded::Broken { .. } => Ok(None),
+        }
+    }
+
+    /// What is recorded under a key, whether or not what it names is there.
+    pub fn recorded(&self, key: Digest) -> Result<Recorded, StoreError> {
         let path = self.result_path(key);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Recorded::Absent),
             Err(error) => return Err(io_error("read", &path)(error)),
         };
         // What another version wrote is not a result of this one.
-        let Ok(result) = serde_json::from_slice::<StoredResult>(&bytes) else { return Ok(None) };
-        let whole = result
-            .blobs
-            .iter()
-            .chain([&result.evidence])
-            .chain(result.services.values())
-            .chain(result.primed_by.values())
-            .all(|digest| self.has(*digest));
-        Ok(whole.then_some(result))
+        let Ok(result) = serde_json::from_slice::<StoredResult>(&bytes) else { return Ok(Recorded::Absent) };
+        let gone: Vec<Digest> = result.named().filter(|digest| !self.has(*digest)).collect();
+        Ok(if gone.is_empty() { Recorded::Whole(result) } else { Recorded::Broken { result, gone } })
     }
 
     /// Records a result; blobs and evidence must have been stored before.
@@ -87,8 +113,9 @@ mod tests {
             took_ms: 3,
         };
         store.put_result(key, &result).unwrap();
-        assert_eq!(store.result(key).unwrap(), Some(result));
+        assert_eq!(store.result(key).unwrap(), Some(result.clone()));
         std::fs::remove_file(store.blob_path(blob)).unwrap();
         assert_eq!(store.result(key).unwrap(), None);
+        assert_eq!(store.recorded(key).unwrap(), Recorded::Broken { result, gone: vec![blob] });
     }
 }

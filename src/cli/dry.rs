@@ -1,0 +1,89 @@
+//! What the commands that only look have in common: nothing is written,
+//! locked or started but questions to `nvidia-smi` and `python3`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::sync::watch;
+
+use super::{CommandError, PlanArgs, StateArgs, store_dir};
+use crate::dag::Dag;
+use crate::node::World;
+use crate::plan::Plan;
+use crate::run::{self, Question, RunError};
+use crate::state::State;
+use crate::store::Store;
+use crate::{host, process};
+
+/// Arguments of the commands that say what an `apply` would do.
+#[derive(Debug, Args)]
+pub(super) struct DryArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// As if measurements were made again although results are there.
+    #[arg(long)]
+    pub remeasure: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A loaded plan with its graph.
+pub(super) struct Loaded {
+    pub plan: Plan,
+    pub dag: Dag,
+    site: BTreeMap<String, String>,
+}
+
+impl Loaded {
+    /// Loads a plan and builds its graph.
+    pub fn new(args: &PlanArgs) -> Result<Self, CommandError> {
+        let (plan, site) = args.load()?;
+        let dag = Dag::new(&plan)?;
+        Ok(Self { plan, dag, site })
+    }
+
+    /// Asks what would become of the plan. Of the state only the last results
+    /// are read; without a state directory nothing is known of them.
+    pub fn ask<T>(
+        &self,
+        state_dir: Option<&Path>,
+        remeasure: bool,
+        answer: impl FnOnce(&Question<'_>) -> Result<T, RunError>,
+    ) -> Result<T, CommandError> {
+        let state = state_dir.map(State::open_existing).transpose()?.flatten();
+        let last = state.map(|state| state.last_results(&self.plan.name)).transpose()?.unwrap_or_default();
+        let question = Question {
+            plan: &self.plan,
+            dag: &self.dag,
+            world: Arc::new(world(Store::read_only(&store_dir()?))?),
+            state_dir: state_dir.unwrap_or(Path::new(".orchestrate")),
+            site: &self.site,
+            remeasure,
+            last,
+        };
+        Ok(answer(&question)?)
+    }
+}
+
+/// A world in which nothing is run.
+fn world(store: Store) -> Result<World, CommandError> {
+    let io = |source| CommandError::Io { what: "the async runtime could not start".to_owned(), source };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io)?;
+    let variables = process::base_environment(std::env::vars_os());
+    let host = runtime.block_on(host::probe(&variables));
+    let (_, cancelled) = watch::channel(false);
+    let run_id = "forecast".to_owned();
+    Ok(World {
+        store,
+        variables,
+        supervisor: process::child::this_executable().to_owned(),
+        host,
+        events: Box::new(drop),
+        cancelled,
+        scratch: run::scratch_dir(&run_id),
+        run: run_id,
+    })
+}

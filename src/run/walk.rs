@@ -1,0 +1,191 @@
+//! The graph with what its nodes left so far: what a run and a forecast of it
+//! both ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::RunError;
+use super::key::{Key, key};
+use super::record::blank;
+use crate::dag::{Dag, Edge};
+use crate::event::Outcome;
+use crate::node::{Artifact, Class, Context, Failure, InputRecord, SubjectInputs, World};
+use crate::plan::{Plan, PlannedNode, Subject};
+use crate::value::Digest;
+
+/// A plan with what its nodes left so far.
+pub(super) struct Walk<'a> {
+    pub plan: &'a Plan,
+    pub dag: &'a Dag,
+    pub world: Arc<World>,
+    /// The project's state directory, for work directories and logs.
+    pub state_dir: &'a Path,
+    /// Targets whose requirements do not hold, with the reason.
+    pub unmet: BTreeMap<String, String>,
+    /// What ended nodes left.
+    pub done: BTreeMap<String, Arc<InputRecord>>,
+}
+
+impl Walk<'_> {
+    /// What a node is given: what others left, its directories, no services.
+    pub fn context(&self, node: &PlannedNode) -> Result<Context, RunError> {
+        let dir = self.state_dir.join("runs").join(&self.world.run).join(&node.name);
+        let dir = std::path::absolute(&dir).map_err(|source| RunError::Directory { path: dir, source })?;
+        // A plan named without a directory has an empty parent.
+        let parent = node.file.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let base = parent.unwrap_or(Path::new("."));
+        Ok(Context {
+            world: Arc::clone(&self.world),
+            node: node.name.clone(),
+            base: std::path::absolute(base)
+                .map_err(|source| RunError::Directory { path: base.to_owned(), source })?,
+            work: dir.join("work"),
+            log: dir.join("log"),
+            inputs: self.inputs(&node.name),
+            services: BTreeMap::new(),
+            subjects: if node.kind.reads_subjects() { self.subjects() } else { Vec::new() },
+        })
+    }
+
+    /// What a node depends on, and what the settings of those nodes refer to:
+    /// a server runs the launcher that its bundle names.
+    fn inputs(&self, name: &str) -> BTreeMap<String, Arc<InputRecord>> {
+        let mut reached: BTreeSet<&str> = BTreeSet::new();
+        for (dependency, edge) in self.dag.dependencies(name) {
+            reached.insert(dependency);
+            if edge == Edge::Data {
+                reached.extend(self.data(dependency));
+            }
+        }
+        reached.into_iter().filter_map(|node| Some((node.to_owned(), self.at_hand(node)?))).collect()
+    }
+
+    /// What a node left, or the key of a service that may still run.
+    fn at_hand(&self, node: &str) -> Option<Arc<InputRecord>> {
+        self.done.get(node).cloned().or_else(|| self.armed(node).map(Arc::new))
+    }
+
+    /// The key of a node whose inputs are there.
+    pub fn key(&self, node: &PlannedNode, context: &Context) -> Result<Key, Failure> {
+        key(&node.kind, &node.name, self.dag, context)
+    }
+
+    /// A service that is not settled yet counts for its consumers' keys by
+    /// its own key, whether it runs or not.
+    pub fn armed(&self, name: &str) -> Option<InputRecord> {
+        if !self.is_service(name) {
+            return None;
+        }
+        let node = &self.plan.nodes[name];
+        let context = self.context(node).ok()?;
+        let key = self.key(node, &context).ok()?;
+        Some(InputRecord {
+            outputs: BTreeMap::from([("key".to_owned(), Artifact::Value(key.digest.to_string()))]),
+            key: Some(key.digest),
+            ..blank(node, Outcome::Succeeded)
+        })
+    }
+
+    /// The plan's subjects with what their nodes left so far.
+    pub fn subjects(&self) -> Vec<SubjectInputs> {
+        self.plan.subjects.iter().map(|subject| self.subject(subject)).collect()
+    }
+
+    /// The subjects that a node is a part of.
+    pub fn subjects_of(&self, node: &str) -> Vec<SubjectInputs> {
+        let touched = |subject: &&Subject| subject.roles.iter().any(|(_, name)| name == node);
+        self.plan.subjects.iter().filter(touched).map(|subject| self.subject(subject)).collect()
+    }
+
+    fn subject(&self, subject: &Subject) -> SubjectInputs {
+        let left =
+            |(role, node): &(String, String)| Some((role.clone(), (node.clone(), self.left_by(node)?)));
+        SubjectInputs {
+            name: subject.name.clone(),
+            target: subject.target.clone(),
+            mode: subject.mode,
+            error_limit: subject.error_limit,
+            about: subject.about.clone(),
+            unmet: self.unmet.get(&subject.target).cloned(),
+            roles: subject.roles.iter().filter_map(left).collect(),
+        }
+    }
+
+    /// What a node left so far. A server that still runs has proved itself to
+    /// the nodes that used it.
+    fn left_by(&self, node: &str) -> Option<Arc<InputRecord>> {
+        if let Some(record) = self.done.get(node) {
+            return Some(Arc::clone(record));
+        }
+        let evidence = self.proof_of(node)?;
+        Some(Arc::new(InputRecord { evidence: Some(evidence), ..self.armed(node)? }))
+    }
+
+    /// The evidence of a server, as one of the nodes that used it recorded it.
+    pub fn proof_of(&self, service: &str) -> Option<Digest> {
+        self.consumers(service)
+            .filter_map(|user| self.done.get(user))
+            .find_map(|record| record.services.get(service).copied())
+    }
+
+    /// An outcome that is certain by the machine and by what ended before.
+    pub fn verdict(&self, node: &PlannedNode) -> Option<(Outcome, String)> {
+        if node.target.as_ref().is_some_and(|target| self.unmet.contains_key(target)) {
+            return Some((Outcome::NotRun, "the target cannot run on this machine".to_owned()));
+        }
+        for (dependency, edge) in self.dag.dependencies(&node.name) {
+            let Some(record) = self.done.get(dependency).filter(|_| edge != Edge::Any) else { continue };
+            match record.outcome {
+                outcome if outcome.passed() => {}
+                Outcome::NotRun => return Some((Outcome::NotRun, format!("{dependency} was not run"))),
+                Outcome::Cancelled => return Some((Outcome::Cancelled, "stopped by the user".to_owned())),
+                Outcome::Skipped => return Some((Outcome::Skipped, format!("{dependency} was skipped"))),
+                _ => return Some((Outcome::Blocked, format!("{dependency} did not succeed"))),
+            }
+        }
+        None
+    }
+
+    /// Earlier results of what primes the services of a node: a server that is
+    /// started again for it has to be warmed up again.
+    pub fn stale_priming(&self, node: &str) -> Vec<String> {
+        let services: BTreeSet<&str> = self.used_services(node).collect();
+        let is_stale = |dependency: &&str| {
+            self.plan.nodes[*dependency].kind.class() == Class::Priming
+                && self.used_services(dependency).any(|service| services.contains(service))
+                && self.done.get(*dependency).is_some_and(|record| record.outcome == Outcome::Reused)
+        };
+        let dependencies = self.dag.dependencies(node).map(|(dependency, _)| dependency);
+        dependencies.filter(is_stale).map(str::to_owned).collect()
+    }
+
+    /// A measurement that is reused was primed by what primed it then.
+    pub fn recall_priming(&mut self, primed_by: &BTreeMap<String, Digest>) {
+        for (name, evidence) in primed_by {
+            if let Some(record) = self.done.get_mut(name) {
+                Arc::make_mut(record).evidence = Some(*evidence);
+            }
+        }
+    }
+
+    /// Whether a node has a lifetime instead of a result.
+    pub fn is_service(&self, node: &str) -> bool {
+        self.plan.nodes.get(node).is_some_and(|node| node.kind.class() == Class::Service)
+    }
+
+    /// Services that a node uses itself.
+    pub fn used_services(&self, node: &str) -> impl Iterator<Item = &str> {
+        self.data(node).filter(|dependency| self.is_service(dependency))
+    }
+
+    /// Nodes that use a service themselves.
+    pub fn consumers(&self, service: &str) -> impl Iterator<Item = &str> {
+        self.dag.dependents(service).filter(move |user| self.used_services(user).any(|used| used == service))
+    }
+
+    /// Nodes whose results a node reads.
+    fn data(&self, node: &str) -> impl Iterator<Item = &str> {
+        self.dag.dependencies(node).filter(|(_, edge)| *edge == Edge::Data).map(|(dependency, _)| dependency)
+    }
+}
