@@ -1,7 +1,7 @@
 //! A plan as a graph: what depends on what, in which order, and what is
 //! impossible.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -25,7 +25,7 @@ pub enum Edge {
 #[derive(Debug)]
 pub struct Dag {
     graph: DiGraph<String, Edge>,
-    index: BTreeMap<String, NodeIndex>,
+    index: HashMap<String, NodeIndex>,
     order: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl Dag {
     /// or a subject that is timed before it is validated.
     pub fn new(plan: &Plan) -> Result<Self, Diagnostics> {
         let mut graph = DiGraph::new();
-        let index: BTreeMap<String, NodeIndex> =
+        let index: HashMap<String, NodeIndex> =
             plan.nodes.keys().map(|name| (name.clone(), graph.add_node(name.clone()))).collect();
         for node in plan.nodes.values() {
             let mut edges: BTreeSet<(NodeIndex, Edge)> = BTreeSet::new();

@@ -92,7 +92,8 @@ impl miette::Diagnostic for Diagnostic {
         if self.slip.at.line == 0 {
             return None;
         }
-        let offset = SourceOffset::from_location(&self.file.text, self.slip.at.line, self.slip.at.column);
+        let Position { line, column } = self.slip.at;
+        let offset = SourceOffset::from_location(&self.file.text, line as usize, column as usize);
         let length = self.file.text[offset.offset()..]
             .chars()
             .take_while(|c| !c.is_whitespace() && *c != ':' && *c != ',')

@@ -1,5 +1,6 @@
 //! Makes every instance of every node, typed, and every subject.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,7 +51,10 @@ pub(super) fn expand(
             continue;
         };
         for steps in combinations {
-            let late = Late { lattice: &lattice, target: vertex.target, facts: &facts, steps: &steps };
+            let referred = lattice.referred_by(number, &steps);
+            let mentions = &lattice.mentions[vertex.node].nodes;
+            let (lattice, target) = (&lattice, vertex.target);
+            let late = Late { lattice, target, facts: &facts, steps: &steps, mentions, referred: &referred };
             let mut slips = Vec::new();
             let instance = instance(written, &late, number, &mut slips);
             mistakes.add_all(&written.file, slips);
@@ -95,21 +99,20 @@ fn instance(written: &Written, late: &Late<'_>, vertex: usize, slips: &mut Vec<S
     if lattice.open && late.is_incomplete(&lattice.mentions[lattice.vertices[vertex].node]) {
         return None;
     }
-    let vertex = (&lattice.vertices[vertex], vertex);
     let before = slips.len();
-    let settings = late.entry(kind, slips);
+    let mentions = &lattice.mentions[lattice.vertices[vertex].node];
+    let settings =
+        if mentions.are_none() { Cow::Borrowed(kind) } else { Cow::Owned(late.entry(kind, slips)) };
+    // What could not be put in place is no mistake of the settings.
+    let is_whole = slips.len() == before;
     let common: Option<CommonSettings> = from_entries(entries, &kind.key, kind.at, slips);
-    if slips.len() > before {
-        return None;
-    }
-    let kind = from_entry::<node::Kind>(&settings, slips)?;
+    let kind = is_whole.then(|| from_entry::<node::Kind>(&settings, slips)).flatten()?;
     let referred = |is_need: bool| {
-        let mentions = lattice.mentions[vertex.0.node].nodes.iter();
-        let wanted = mentions.filter(move |mention| mention.is_need == is_need);
-        wanted.filter_map(|mention| lattice.referred(mention, late.target, late.steps)).collect()
+        let named = mentions.nodes.iter().zip(late.referred);
+        named.filter(|(mention, _)| mention.is_need == is_need).filter_map(|(_, name)| name.clone()).collect()
     };
     Some(PlannedNode {
-        name: lattice.instance_name(vertex.1, late.steps),
+        name: lattice.instance_name(vertex, late.steps),
         kind: Arc::new(kind),
         references: referred(false),
         needs: referred(true),
@@ -175,9 +178,11 @@ fn subjects(
             count => (0..count).map(Some).collect(),
         };
         for target in of_target {
-            let mut vertex = Vertex { node: 0, target, axes: Vec::new() };
+            let mut vertex = Vertex { node: 0, target, axes: Vec::new(), meant: Vec::new() };
             for (_, mention) in &roles {
-                match lattice.find(mention, target) {
+                let found = lattice.find(mention, target);
+                vertex.meant.push(found.as_ref().ok().copied());
+                match found {
                     Ok(found) => vertex.axes.extend(lattice.free_axes(mention, found)),
                     Err(slip) => mistakes.add(&plan.file, slip),
                 }
@@ -197,7 +202,7 @@ fn subjects(
 fn roles(document: &SubjectDocument, tree: &Tree) -> Vec<(&'static str, Mention)> {
     let role = |(role, input): (&'static str, &crate::value::Input)| {
         let at = tree.get(role).map_or(tree.at, |role| role.at);
-        (role, Mention::of(input.0.clone(), at, false))
+        (role, Mention::of("", input.0.clone(), at, false))
     };
     document.roles().map(role).into()
 }
@@ -220,8 +225,8 @@ fn subject(
     let parts = [Some(plan.document.name.as_str()), target_name, Some(own.as_str())];
     let mut about = target.map(|target| target.document.about.clone()).unwrap_or_default();
     about.extend(labels);
-    let named = |(role, mention): &(&str, Mention)| {
-        Some(((*role).to_owned(), lattice.referred(mention, vertex.target, steps)?))
+    let named = |((role, mention), meant): (&(&str, Mention), &Option<usize>)| {
+        Some(((*role).to_owned(), lattice.instance_meant(mention, (*meant)?, steps)?))
     };
     Some(Subject {
         name: parts.into_iter().flatten().collect::<Vec<_>>().join("/"),
@@ -229,7 +234,7 @@ fn subject(
         mode: document.mode,
         error_limit: document.error_limit,
         about,
-        roles: roles.iter().map(named).collect::<Option<_>>()?,
+        roles: roles.iter().zip(&vertex.meant).map(named).collect::<Option<_>>()?,
         mode_at: entry.value.get("mode").map_or(entry.at, |mode| mode.at),
         places: roles.iter().map(|(_, mention)| mention.at).collect::<Vec<Position>>(),
     })

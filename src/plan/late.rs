@@ -20,6 +20,10 @@ pub(super) struct Late<'a> {
     pub facts: &'a [BTreeMap<String, String>],
     /// The steps it takes.
     pub steps: &'a Steps,
+    /// Its node's mentions of nodes.
+    pub mentions: &'a [Mention],
+    /// The instances that these mean; none where there is none.
+    pub referred: &'a [Option<String>],
 }
 
 impl Late<'_> {
@@ -72,10 +76,9 @@ impl Late<'_> {
     fn whole(&self, inner: &str, at: Position, slips: &mut Vec<Slip>) -> Option<Value> {
         match inner.split_once('.')? {
             ("nodes", _) => {
-                let reference = Reference::parse(inner)?;
-                let output = reference.output.clone();
-                let node =
-                    self.lattice.referred(&Mention::of(reference, at, false), self.target, self.steps)?;
+                let number = self.mentions.iter().position(|mention| mention.written == inner)?;
+                let node = self.referred[number].clone()?;
+                let output = self.mentions[number].output.clone();
                 Some(Value::Text(Reference { node, output }.to_string()))
             }
             ("target", name) => self.target_fact(name, at, slips),

@@ -47,6 +47,9 @@ pub(super) struct Vertex {
     pub target: Option<usize>,
     /// Axes it has an instance for each step of, in order.
     pub axes: Vec<usize>,
+    /// The vertex that each mention of its node means; none where there is
+    /// none.
+    pub meant: Vec<Option<usize>>,
 }
 
 /// Axes with the step taken on each.
@@ -184,7 +187,7 @@ impl<'a> Lattice<'a> {
         let of_plan = self.in_plan.len();
         let add = |lattice: &mut Self, node: usize, target: Option<usize>| {
             lattice.by_place.insert((node, target), lattice.vertices.len());
-            lattice.vertices.push(Vertex { node, target, axes: Vec::new() });
+            lattice.vertices.push(Vertex { node, target, axes: Vec::new(), meant: Vec::new() });
         };
         for node in (0..of_plan).filter(|node| !self.is_per_target[*node]).collect::<Vec<_>>() {
             add(self, node, None);
@@ -207,9 +210,13 @@ impl<'a> Lattice<'a> {
         let mut graph: DiGraph<(), Position> =
             DiGraph::with_capacity(self.vertices.len(), self.vertices.len());
         let index: Vec<NodeIndex> = self.vertices.iter().map(|_| graph.add_node(())).collect();
-        for (number, vertex) in self.vertices.iter().enumerate() {
+        for number in 0..self.vertices.len() {
+            let vertex = &self.vertices[number];
+            let mut meant = Vec::with_capacity(self.mentions[vertex.node].nodes.len());
             for mention in &self.mentions[vertex.node].nodes {
-                match self.find(mention, vertex.target) {
+                let found = self.find(mention, vertex.target);
+                meant.push(found.as_ref().ok().copied());
+                match found {
                     Ok(dependency) => {
                         graph.add_edge(index[dependency], index[number], mention.at);
                     }
@@ -217,6 +224,7 @@ impl<'a> Lattice<'a> {
                     Err(slip) => mistakes.add(&self.written[vertex.node].file, slip),
                 }
             }
+            self.vertices[number].meant = meant;
         }
         // Every knot after those it depends on.
         let knots = kosaraju_scc(&graph);
@@ -226,12 +234,13 @@ impl<'a> Lattice<'a> {
             }
             for at in knot {
                 let vertex = at.index();
-                let mut axes = own[self.vertices[vertex].node].clone();
-                for mention in &self.mentions[self.vertices[vertex].node].nodes {
-                    let Ok(dependency) = self.find(mention, self.vertices[vertex].target) else { continue };
+                let node = self.vertices[vertex].node;
+                let mut axes = own[node].clone();
+                for (mention, meant) in self.mentions[node].nodes.iter().zip(&self.vertices[vertex].meant) {
+                    let Some(dependency) = *meant else { continue };
                     axes.extend(self.free_axes(mention, dependency));
                     if let Some(slip) = self.unknown_pin(mention, dependency) {
-                        mistakes.add(&self.written[self.vertices[vertex].node].file, slip);
+                        mistakes.add(&self.written[node].file, slip);
                     }
                 }
                 axes.sort_unstable();
@@ -369,7 +378,7 @@ impl<'a> Lattice<'a> {
 
     /// `load`, or `load[target=llama-cpp,category=coding]`.
     pub fn instance_name(&self, vertex: usize, steps: &Steps) -> String {
-        let Vertex { node, target, axes } = &self.vertices[vertex];
+        let Vertex { node, target, axes, .. } = &self.vertices[vertex];
         let name = &self.written[*node].name;
         let labels = axes.iter().filter_map(|axis| Some(self.axes[*axis].label(step(steps, *axis)?)));
         let target = target.map(|target| format!("target={}", self.targets[target]));
@@ -377,9 +386,16 @@ impl<'a> Lattice<'a> {
         if parts.is_empty() { name.clone() } else { format!("{name}[{}]", parts.join(",")) }
     }
 
-    /// The instance that a reference means, seen from an instance.
-    pub fn referred(&self, mention: &Mention, target: Option<usize>, steps: &Steps) -> Option<String> {
-        let vertex = self.find(mention, target).ok()?;
+    /// The instances that a vertex refers to, on some steps, in the order
+    /// in which its node mentions them.
+    pub fn referred_by(&self, vertex: usize, steps: &Steps) -> Vec<Option<String>> {
+        let Vertex { node, meant, .. } = &self.vertices[vertex];
+        let mentions = self.mentions[*node].nodes.iter().zip(meant);
+        mentions.map(|(mention, meant)| self.instance_meant(mention, (*meant)?, steps)).collect()
+    }
+
+    /// The instance of a vertex that a reference means on some steps.
+    pub fn instance_meant(&self, mention: &Mention, vertex: usize, steps: &Steps) -> Option<String> {
         if mention.pins.is_empty() {
             return Some(self.instance_name(vertex, steps));
         }

@@ -8,7 +8,9 @@ use crate::value::reference::{Piece, pieces};
 /// A reference to a node, or a name under `needs:`.
 #[derive(Debug)]
 pub(super) struct Mention {
-    /// The node's name as it is written.
+    /// The inside of `${…}`, or the name under `needs:`.
+    pub written: String,
+    /// The node's name without the instance.
     pub node: String,
     /// Which of its instances: `category=coding` in brackets behind the name.
     pub pins: Vec<(String, String)>,
@@ -32,19 +34,27 @@ pub(super) struct Mentions {
 
 impl Mention {
     /// Reads a node's name with the instance it means.
-    pub fn of(reference: Reference, at: Position, is_need: bool) -> Self {
+    pub fn of(written: &str, reference: Reference, at: Position, is_need: bool) -> Self {
+        let written = written.to_owned();
         let Reference { node, output } = reference;
         let Some((name, pins)) = node.strip_suffix(']').and_then(|rest| rest.split_once('[')) else {
-            return Self { node, pins: Vec::new(), output, at, is_need };
+            return Self { written, node, pins: Vec::new(), output, at, is_need };
         };
         let pins = pins.split(',').map(|pin| pin.split_once('=').unwrap_or((pin, "")));
         let pins = pins.map(|(name, label)| (name.trim().to_owned(), label.trim().to_owned())).collect();
-        Self { node: name.to_owned(), pins, output, at, is_need }
+        Self { node: name.to_owned(), written, pins, output, at, is_need }
     }
 
     /// The label that is meant under a name.
     pub fn pin(&self, name: &str) -> Option<&str> {
         self.pins.iter().find(|(pinned, _)| pinned == name).map(|(_, label)| label.as_str())
+    }
+}
+
+impl Mentions {
+    /// Whether nothing is resolved for each instance.
+    pub fn are_none(&self) -> bool {
+        !self.target && self.sweeps.is_empty() && self.nodes.iter().all(|mention| mention.is_need)
     }
 }
 
@@ -61,7 +71,7 @@ pub(super) fn mentions(node: &Tree, slips: &mut Vec<Slip>) -> Mentions {
     for need in node.get("needs").map(Tree::items).unwrap_or_default() {
         if let Some(name) = need.text() {
             let reference = Reference { node: name.to_owned(), output: None };
-            mentions.nodes.push(Mention::of(reference, need.at, true));
+            mentions.nodes.push(Mention::of(name, reference, need.at, true));
         }
     }
     mentions
@@ -74,7 +84,7 @@ impl Mentions {
             self.target |= inner.starts_with("target.");
             self.sweeps.extend(inner.strip_prefix("sweep.").map(str::to_owned));
             match Reference::parse(inner) {
-                Some(reference) => self.nodes.push(Mention::of(reference, at, false)),
+                Some(reference) => self.nodes.push(Mention::of(inner, reference, at, false)),
                 None if inner.starts_with("nodes.") => slips.push(
                     Slip::new(at, format!("`${{{inner}}}` names no node"))
                         .help("write ${nodes.NAME} or ${nodes.NAME.OUTPUT}"),

@@ -11,6 +11,8 @@ use super::tree::{Entry, Number, Origin, Position, Tree, Value};
 const DEPTH: usize = 64;
 /// Values of one document, those that aliases repeat included.
 const VALUES: usize = 1_000_000;
+/// Entries of a mapping that are compared with each other sooner than hashed.
+const FEW: usize = 12;
 /// Bytes of one file.
 const BYTES: usize = 16 << 20;
 
@@ -42,7 +44,8 @@ pub fn parse(text: &str, slips: &mut Vec<Slip>) -> Option<Tree> {
 }
 
 fn position(marker: Marker) -> Position {
-    Position { line: marker.line(), column: marker.col() + 1 }
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Position { line: number(marker.line()), column: number(marker.col() + 1) }
 }
 
 struct Builder<'a> {
@@ -125,9 +128,16 @@ impl Builder<'_> {
 
     fn end(&mut self) -> Result<(), Slip> {
         let Some(open) = self.open.pop() else { return Ok(()) };
+        // Most lists and mappings have one or two values, and keep no more room.
         let value = match open.what {
-            Collection::List(items) => Value::List(items),
-            Collection::Map(entries, _) => Value::Map(self.without_duplicates(entries)),
+            Collection::List(mut items) => {
+                items.shrink_to_fit();
+                Value::List(items)
+            }
+            Collection::Map(mut entries, _) => {
+                entries.shrink_to_fit();
+                Value::Map(self.without_duplicates(entries))
+            }
         };
         let values = self.values - open.values_before;
         self.values -= values;
@@ -174,16 +184,20 @@ impl Builder<'_> {
     }
 
     fn without_duplicates(&mut self, mut entries: Vec<Entry>) -> Vec<Entry> {
-        let mut first: HashMap<&str, usize> = HashMap::with_capacity(entries.len());
+        let is_new = |(number, entry): (usize, &Entry)| {
+            entries[..number].iter().all(|earlier| earlier.key != entry.key)
+        };
+        if entries.len() <= FEW && entries.iter().enumerate().all(is_new) {
+            return entries;
+        }
+        let mut first: HashMap<&str, u32> = HashMap::with_capacity(entries.len());
         let mut again = Vec::new();
         for (number, entry) in entries.iter().enumerate() {
-            if let Some(line) = first.get(entry.key.as_str()) {
+            if let Some(line) = first.insert(&entry.key, entry.at.line) {
                 let message = format!("the key `{}` is there twice", entry.key);
                 let help = format!("the other is on line {line}; remove or rename one of them");
                 self.slips.push(Slip::new(entry.at, message).help(help));
                 again.push(number);
-            } else {
-                first.insert(&entry.key, entry.at.line);
             }
         }
         for number in again.into_iter().rev() {

@@ -108,7 +108,7 @@ pub struct Explanation {
     /// The file it is written in.
     pub file: String,
     /// The line there, from 1.
-    pub line: usize,
+    pub line: u32,
     /// Its settings after all references to parameters, site and environment.
     pub settings: Value,
     /// What it depends on.
