@@ -157,7 +157,7 @@ impl<'a> Lattice<'a> {
         let mut open = Vec::new();
         for number in self.in_plan.values().copied() {
             let free = self.mentions[number].nodes.iter().filter(|mention| mention.pin("target").is_none());
-            let mut marked = self.mentions[number].target;
+            let mut marked = self.mentions[number].target && !self.targets.is_empty();
             for mention in free {
                 match self.in_plan.get(mention.node.as_str()) {
                     Some(dependency) => dependents.entry(*dependency).or_default().push(number),

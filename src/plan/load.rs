@@ -61,7 +61,12 @@ fn described(document: TargetDocument) -> Target {
 fn targets(reader: &mut SheetReader<'_>, plan: &Sheet<PlanDocument>) -> Vec<Sheet<TargetDocument>> {
     let base = plan.file.path.parent().unwrap_or(Path::new(""));
     let named = plan.tree.get("targets").map(Tree::items).unwrap_or_default();
-    let read = named.iter().filter_map(|item| {
+    let read = named.iter().enumerate().filter_map(|(number, item)| {
+        if named[..number].iter().any(|other| other.text().is_some() && other.text() == item.text()) {
+            let message = format!("the target file {} is listed twice", item.text().unwrap_or_default());
+            reader.mistakes.add(&plan.file, Slip::new(item.at, message).help("remove one of them"));
+            return None;
+        }
         let asker = Asker { file: &plan.file, at: item.at, what: "target" };
         reader.read(&base.join(item.text()?), Some(&asker), prefix)
     });
@@ -97,7 +102,8 @@ impl Mistakes {
     /// Names are plain, and no name means two things.
     pub fn names(&mut self, plan: &Sheet<PlanDocument>, targets: &[Sheet<TargetDocument>]) {
         let at = |tree: &Tree, key: &str| tree.get(key).map_or(tree.at, |tree| tree.at);
-        if !plan.document.name.is_empty() {
+        let named = |tree: &Tree, key: &str| tree.get(key).is_some_and(|name| name.text().is_some());
+        if named(&plan.tree, "name") {
             self.name(&plan.file, &plan.document.name, at(&plan.tree, "name"));
         }
         let nodes = plan.nodes.iter().chain(targets.iter().flat_map(|target| &target.nodes));
@@ -107,7 +113,7 @@ impl Mistakes {
         for (number, target) in targets.iter().enumerate() {
             let name = &target.document.target;
             let place = at(&target.tree, "target");
-            if !name.is_empty() {
+            if named(&target.tree, "target") {
                 self.name(&target.file, name, place);
             }
             if let Some(twin) = targets[..number].iter().find(|other| other.document.target == *name) {

@@ -28,7 +28,7 @@ pub fn parse(text: &str, slips: &mut Vec<Slip>) -> Option<Tree> {
     for event in Parser::new_from_str_with_options(text, options) {
         let taken = match event {
             Ok((event, span)) => builder.take(event, position(span.start)),
-            Err(error) => Err(syntax(&error)),
+            Err(error) => Err(syntax(&error, text)),
         };
         if let Err(slip) = taken {
             builder.slips.push(slip);
@@ -36,7 +36,10 @@ pub fn parse(text: &str, slips: &mut Vec<Slip>) -> Option<Tree> {
         }
     }
     if builder.root.is_none() {
-        builder.slips.push(Slip::new(Position::default(), "the file is empty").help("see plans/README.md"));
+        builder.slips.push(
+            Slip::new(Position { line: 1, column: 1 }, "the file is empty")
+                .help("begin with `orchestrate: 1`; plans/README.md shows what follows"),
+        );
     }
     builder.root
 }
@@ -94,7 +97,7 @@ impl Builder<'_> {
     fn refuse_tag(&mut self, tagged: bool, at: Position) {
         if tagged {
             self.slips.push(
-                Slip::new(at, "a YAML tag stands here; plans have none")
+                Slip::new(at, "a YAML tag stands before this value; plans have none")
                     .help("remove it, and put text in quotes"),
             );
         }
@@ -253,10 +256,15 @@ fn too_many(at: Position) -> Slip {
 
 /// What is wrong with text that is not YAML, in the words of people who write
 /// plans.
-fn syntax(error: &ScanError) -> Slip {
+fn syntax(error: &ScanError, text: &str) -> Slip {
     use ErrorKind as E;
+    let at = position(*error.marker());
+    let line = text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
+    if let Some(slip) = bare_reference(line, at) {
+        return slip;
+    }
     let (message, help) = match error.kind() {
-        E::RecursionLimitExceeded => return too_deep(position(*error.marker())),
+        E::RecursionLimitExceeded => return too_deep(at),
         E::TabInBlockIndentation
         | E::TabInIndentation
         | E::TabNotAllowed
@@ -273,10 +281,10 @@ fn syntax(error: &ScanError) -> Slip {
             ("a value is missing between two commas", "remove one of the commas")
         }
         E::UnclosedFlowCollection { .. } | E::UnexpectedEofFlowSequence | E::UnexpectedEofFlowMapping => {
-            ("a bracket or brace is not closed", "close it with `]` or `}`")
+            ("the bracket or brace that opens here is not closed", "close it with `]` or `}`")
         }
         E::ExpectedFlowSequenceSeparator | E::ExpectedFlowMappingSeparator | E::InvalidColonPlacement => (
-            "a comma or a closing bracket is missing here",
+            "a comma or a closing bracket is missing before this",
             "separate values with `,`, close the list with `]` or the mapping with `}`",
         ),
         E::MismatchedFlowCollectionEnd { .. } | E::MisplacedFlowCollectionEnd => {
@@ -286,10 +294,13 @@ fn syntax(error: &ScanError) -> Slip {
             "a `key: value` cannot begin here",
             "put text that holds `: ` in quotes, and check the indentation",
         ),
+        E::SimpleKeyExpected | E::ExpectedBlockMappingKey if holds_key(line) => {
+            ("the indentation does not fit here", "align the line with those it belongs to")
+        }
         E::SimpleKeyExpected | E::InvalidSimpleKey | E::ExpectedBlockMappingKey | E::MappingKeyNotAllowed => {
             (
                 "a `key: value` is expected here",
-                "check the indentation, and that a `:` and a space follow the key",
+                "a `:` and a space follow a key, and items of a list begin with `- `",
             )
         }
         E::InvalidIndentation
@@ -304,13 +315,33 @@ fn syntax(error: &ScanError) -> Slip {
         E::UnknownQuotedScalarEscape | E::InvalidQuotedScalarHexEscape | E::InvalidUnicodeEscape => {
             ("a backslash in double quotes begins an unknown escape", "double it, or use single quotes")
         }
-        E::UnknownAnchor => ("the alias names no value before it", "write the value out"),
+        E::UnknownAnchor => (
+            "`*` begins an alias, and no value before it has this name",
+            "put text that begins with `*` in quotes, or write the value out",
+        ),
         E::UnexpectedCharacter { .. } => {
             ("a character stands here that cannot begin a value", "put the value in quotes")
         }
         _ => ("this is not YAML", "check the quotes, brackets and indentation around this place"),
     };
-    Slip::new(position(*error.marker()), message).help(help)
+    Slip::new(at, message).help(help)
+}
+
+/// Whether a line is one `key: value`.
+fn holds_key(line: &str) -> bool {
+    line.contains(": ") || line.trim_end().ends_with(':')
+}
+
+/// A reference in a list or mapping in brackets, where its own braces mean
+/// something else.
+fn bare_reference(line: &str, at: Position) -> Option<Slip> {
+    let before = at.column.checked_sub(2)?;
+    let reference: String = line.chars().skip(before).take_while(|c| *c != '}').collect();
+    reference.starts_with("${").then(|| {
+        let place = Position { column: at.column - 1, ..at };
+        Slip::new(place, "a reference between brackets or braces has to be in quotes")
+            .help(format!("write \"{reference}}}\""))
+    })
 }
 
 #[cfg(test)]
