@@ -6,7 +6,7 @@ use super::source::Source;
 use super::{Kind, PinCorpus};
 
 /// A setting that cannot be as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Unfit {
     /// The setting, such as `sources.0.url`.
     pub setting: String,
@@ -57,6 +57,7 @@ fn unfit_corpus(corpus: &PinCorpus) -> Vec<Unfit> {
     if let Err(reason) = corpus.select.check() {
         let reason = reason.to_string();
         let (message, help) = reason.split_once("; ").unwrap_or((&reason, "see plans/README.md"));
+        let message = format!("the selection cannot be made: {message}");
         unfit.push(Unfit::new("select", message, help));
     }
     unfit
@@ -102,4 +103,29 @@ fn unfit_source(source: &Source) -> Option<(&'static str, &'static str)> {
 fn none_at_all<const N: usize>(settings: [(&'static str, bool); N]) -> Vec<Unfit> {
     let none = settings.into_iter().filter(|(_, is_none)| *is_none);
     none.map(|(setting, _)| Unfit::new(setting, format!("`{setting}` is 0"), "write 1 or more")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unfit(kind: &str, settings: serde_json::Value) -> Vec<String> {
+        let kind: Kind = serde_json::from_value(serde_json::json!({ kind: settings })).unwrap();
+        kind.unfit().into_iter().map(|unfit| unfit.setting).collect()
+    }
+
+    #[test]
+    fn what_could_not_run_is_known_before() {
+        let json = |text: &str| serde_json::from_str(text).unwrap();
+        assert_eq!(
+            unfit("python_env", json(r#"{"requirements": ["a==1", "b", "c==1.*"]}"#)),
+            ["requirements.1", "requirements.2"]
+        );
+        assert_eq!(unfit("fetch", json(r#"{"sources": []}"#)), ["sources"]);
+        let sources =
+            r#"{"sources": [{"path": "a"}, {"path": "a", "url": "b"}, {"url": "b"}, {"package": "c==1"}]}"#;
+        assert_eq!(unfit("fetch", json(sources)), ["sources.1", "sources.2", "sources.3"]);
+        assert_eq!(unfit("warmup", json(r#"{"server": "${nodes.server}", "requests": 0}"#)), ["requests"]);
+        assert!(unfit("probe_host", json("{}")).is_empty());
+    }
 }

@@ -64,6 +64,10 @@ pub(super) fn expand(
 /// What `${target.…}` stands for.
 fn facts(target: &Sheet<TargetDocument>) -> BTreeMap<String, String> {
     let mut facts = target.document.about.clone();
+    // Those of a file with mistakes elsewhere are no mistakes themselves.
+    for entry in target.tree.get("about").map(Tree::entries).unwrap_or_default() {
+        facts.entry(entry.key.clone()).or_insert_with(|| entry.value.value.as_text().unwrap_or_default());
+    }
     facts.insert("name".to_owned(), target.document.target.clone());
     facts
 }

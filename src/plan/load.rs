@@ -10,7 +10,7 @@ use super::document::{PlanDocument, TargetDocument};
 use super::expand::{Expanded, expand};
 use super::files::{Disk, Files};
 use super::sheet::{Asker, Sheet, SheetReader};
-use super::tree::{Position, Tree};
+use super::tree::{Origin, Position, Tree};
 use super::{Plan, Target, review};
 
 /// What is given beside the plan: the site, the command line, the process.
@@ -73,6 +73,12 @@ fn targets(reader: &mut SheetReader<'_>, plan: &Sheet<PlanDocument>) -> Vec<Shee
     read.collect()
 }
 
+/// The name of a file, although the rest of it may be wrong.
+fn written_name(tree: &Tree, key: &str) -> Option<String> {
+    let name = tree.get(key).filter(|name| name.origin != Origin::Unknown)?;
+    name.value.as_text()
+}
+
 /// A target's parameters are set as `TARGET.name`.
 pub(super) fn prefix(target: &Tree) -> Option<String> {
     target.get("target")?.text().map(str::to_owned)
@@ -102,24 +108,23 @@ impl Mistakes {
     /// Names are plain, and no name means two things.
     pub fn names(&mut self, plan: &Sheet<PlanDocument>, targets: &[Sheet<TargetDocument>]) {
         let at = |tree: &Tree, key: &str| tree.get(key).map_or(tree.at, |tree| tree.at);
-        let named = |tree: &Tree, key: &str| tree.get(key).is_some_and(|name| name.text().is_some());
-        if named(&plan.tree, "name") {
-            self.name(&plan.file, &plan.document.name, at(&plan.tree, "name"));
+        if let Some(name) = written_name(&plan.tree, "name") {
+            self.name(&plan.file, &name, at(&plan.tree, "name"));
         }
         let nodes = plan.nodes.iter().chain(targets.iter().flat_map(|target| &target.nodes));
         for node in nodes {
             self.name(&node.file, &node.name, node.at);
         }
         for (number, target) in targets.iter().enumerate() {
-            let name = &target.document.target;
-            let place = at(&target.tree, "target");
-            if named(&target.tree, "target") {
-                self.name(&target.file, name, place);
-            }
-            if let Some(twin) = targets[..number].iter().find(|other| other.document.target == *name) {
-                let help = format!("the other is {}; rename one of them", twin.file.path.display());
-                let message = format!("two targets are named `{name}`");
-                self.add(&target.file, Slip::new(place, message).help(help));
+            if let Some(name) = written_name(&target.tree, "target") {
+                let place = at(&target.tree, "target");
+                self.name(&target.file, &name, place);
+                let has_it = |other: &&Sheet<_>| written_name(&other.tree, "target").as_ref() == Some(&name);
+                if let Some(twin) = targets[..number].iter().find(has_it) {
+                    let help = format!("the other is {}; rename one of them", twin.file.path.display());
+                    let message = format!("two targets are named `{name}`");
+                    self.add(&target.file, Slip::new(place, message).help(help));
+                }
             }
             for node in &target.nodes {
                 if let Some(twin) = plan.nodes.iter().find(|other| other.name == node.name) {
@@ -134,7 +139,8 @@ impl Mistakes {
 
     fn unknown_set(&mut self, given: &Given, plan: &Sheet<PlanDocument>, targets: &[Sheet<TargetDocument>]) {
         let of_targets = targets.iter().flat_map(|target| {
-            target.params.values.keys().map(|name| format!("{}.{name}", target.document.target))
+            let prefix = written_name(&target.tree, "target").unwrap_or_default();
+            target.params.values.keys().map(move |name| format!("{prefix}.{name}"))
         });
         let known: Vec<String> = plan.params.values.keys().cloned().chain(of_targets).collect();
         for (name, _) in given.set.iter().filter(|(name, _)| !known.contains(name)) {

@@ -80,8 +80,7 @@ pub(super) fn resolve(document: &Tree, given: &[GivenParam], alone: bool, slips:
             None if alone && parameter.default.is_none() => parameter.kind.stand_in(),
             None => parameter.default.clone().unwrap_or_else(|| {
                 let message = format!("the parameter `{}` has no value and no default", entry.key);
-                let help = "give it a `default:`, or a value: `--set` for a plan, `with:` for a fragment";
-                params.refuse(&entry.key, Slip::new(Position::default(), message).help(help));
+                params.refuse(&entry.key, Slip::new(Position::default(), message));
                 Value::Text(String::new())
             }),
         };

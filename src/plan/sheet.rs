@@ -67,14 +67,15 @@ impl SheetReader<'_> {
         prefix: impl FnOnce(&Tree) -> Option<String>,
     ) -> Option<Sheet<T>> {
         let (file, tree) = self.parse(path, asker)?;
-        let set = match prefix(&tree) {
-            Some(prefix) => set_for(self.given, &prefix),
-            None => Vec::new(),
-        };
+        let prefix = prefix(&tree);
+        let set = prefix.as_ref().map(|prefix| set_for(self.given, prefix)).unwrap_or_default();
         let sheet = self.settle(file, tree, &set, &mut vec![path.to_owned()])?;
         for (name, slip) in &sheet.params.refused {
             let at = sheet.params.places.get(name).copied().unwrap_or_default();
-            self.mistakes.add(&sheet.file, Slip { at, ..slip.clone() });
+            let dotted = prefix.iter().filter(|prefix| !prefix.is_empty()).map(|prefix| format!("{prefix}."));
+            let help = format!("add a `default:`, or give --set {}{name}=VALUE", dotted.collect::<String>());
+            let help = slip.help.clone().unwrap_or(help);
+            self.mistakes.add(&sheet.file, Slip { at, ..slip.clone() }.help(help));
         }
         Some(sheet)
     }
@@ -100,9 +101,11 @@ impl SheetReader<'_> {
         let sheet = self.settle::<FragmentDocument>(file, tree, with, open);
         open.pop();
         let sheet = sheet?;
-        for (_, slip) in &sheet.params.refused {
+        for (name, slip) in &sheet.params.refused {
             let at = if slip.at == Position::default() { asker.at } else { slip.at };
-            self.mistakes.add(asker.file, Slip { at, ..slip.clone() });
+            let help = format!("write with: {{{name}: VALUE}}; {} declares it", path.display());
+            let help = slip.help.clone().unwrap_or(help);
+            self.mistakes.add(asker.file, Slip { at, ..slip.clone() }.help(help));
         }
         for given in with.iter().filter(|given| !sheet.params.values.contains_key(&given.name)) {
             let known = sheet.params.values.keys().map(String::as_str);

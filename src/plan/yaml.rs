@@ -117,7 +117,8 @@ impl Builder<'_> {
 
     fn begin(&mut self, what: Collection, anchor: usize, at: Position) -> Result<(), Slip> {
         if let Some(Open { what: Collection::Map(_, None), .. }) = self.open.last() {
-            return Err(Slip::new(at, "a key is a list or a mapping").help("a key is text: put it in quotes"));
+            return Err(Slip::new(at, "a list or a mapping stands where a key is needed")
+                .help("a key is text: put it in quotes"));
         }
         if self.open.len() == DEPTH {
             return Err(too_deep(at));
@@ -411,7 +412,10 @@ mod tests {
         for text in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(100_000), "? ".repeat(100_000)]
         {
             let message = wrong(&text).message;
-            assert!(message.contains("nested too deep") || message.contains("a key is"), "{message}");
+            assert!(
+                message.contains("nested too deep") || message.contains("where a key is needed"),
+                "{message}"
+            );
         }
         read(&("[".repeat(DEPTH) + &"]".repeat(DEPTH)));
     }
