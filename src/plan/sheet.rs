@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::diagnostic::{Slip, SourceFile};
+use super::diagnostic::{Slip, SourceFile, nearest};
 use super::document::{FragmentDocument, LANGUAGE};
 use super::files::Files;
 use super::load::{Given, Mistakes};
@@ -170,7 +170,11 @@ impl SheetReader<'_> {
         let params = params::resolve(&tree, given, self.alone, &mut slips);
         let settled = self.settle_entries(&mut tree, &params);
         slips.extend(settled.slips);
-        for (name, at) in params.places.iter().filter(|(name, _)| !settled.used.contains(*name)) {
+        let misspelled = settled.used.iter().filter(|used| !params.places.contains_key(*used));
+        let misspelled: Vec<&str> = misspelled.map(String::as_str).collect();
+        let is_used =
+            |name: &String| settled.used.contains(name) || nearest(name, misspelled.clone()).is_some();
+        for (name, at) in params.places.iter().filter(|(name, _)| !is_used(name)) {
             let message = format!("nothing refers to the parameter `{name}`");
             slips.push(
                 Slip::new(*at, message)
