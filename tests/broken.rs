@@ -10,6 +10,7 @@
 
 mod support;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -205,7 +206,7 @@ fn a_bomb_of_aliases_is_refused_before_it_goes_off() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for n in 1..12 {
         let repeated = vec![format!("*a{}", n - 1); 10].join(", ");
-        bomb.push_str(&format!("a{n}: &a{n} [{repeated}]\n"));
+        writeln!(bomb, "a{n}: &a{n} [{repeated}]").unwrap();
     }
     let said = Case::plan("a-bomb", format!("orchestrate: 1\nname: bomb\n{bomb}")).said();
     assert!(said.contains("stands for more than 1000000 values"), "{said}");

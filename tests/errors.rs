@@ -213,12 +213,7 @@ mod machine {
         scene.assert_nothing_runs();
     }
 
-    #[test]
-    fn a_target_whose_requirement_is_missing_is_planned_unless_it_is_required() {
-        let scene = Scene::isolated();
-        scene.write(
-            "gpu.yaml",
-            "orchestrate: 1
+    const GPU: &str = "orchestrate: 1
 target: gpu
 requires: [{program: no-such-server}, {site: checkpoint}]
 nodes:
@@ -266,8 +261,12 @@ nodes:
       bundle: ${nodes.bundle}
       load: ${nodes.load}
       correlation: ${nodes.correlation}
-",
-        );
+";
+
+    #[test]
+    fn a_target_whose_requirement_is_missing_is_planned_unless_it_is_required() {
+        let scene = Scene::isolated();
+        scene.write("gpu.yaml", GPU);
         let roles = [
             "host",
             "client",

@@ -109,23 +109,23 @@ fn none_at_all<const N: usize>(settings: [(&'static str, bool); N]) -> Vec<Unfit
 mod tests {
     use super::*;
 
-    fn unfit(kind: &str, settings: serde_json::Value) -> Vec<String> {
+    fn unfit(kind: &str, settings: &serde_json::Value) -> Vec<String> {
         let kind: Kind = serde_json::from_value(serde_json::json!({ kind: settings })).unwrap();
         kind.unfit().into_iter().map(|unfit| unfit.setting).collect()
     }
 
     #[test]
     fn what_could_not_run_is_known_before() {
-        let json = |text: &str| serde_json::from_str(text).unwrap();
+        let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(
-            unfit("python_env", json(r#"{"requirements": ["a==1", "b", "c==1.*"]}"#)),
+            unfit("python_env", &json(r#"{"requirements": ["a==1", "b", "c==1.*"]}"#)),
             ["requirements.1", "requirements.2"]
         );
-        assert_eq!(unfit("fetch", json(r#"{"sources": []}"#)), ["sources"]);
+        assert_eq!(unfit("fetch", &json(r#"{"sources": []}"#)), ["sources"]);
         let sources =
             r#"{"sources": [{"path": "a"}, {"path": "a", "url": "b"}, {"url": "b"}, {"package": "c==1"}]}"#;
-        assert_eq!(unfit("fetch", json(sources)), ["sources.1", "sources.2", "sources.3"]);
-        assert_eq!(unfit("warmup", json(r#"{"server": "${nodes.server}", "requests": 0}"#)), ["requests"]);
-        assert!(unfit("probe_host", json("{}")).is_empty());
+        assert_eq!(unfit("fetch", &json(sources)), ["sources.1", "sources.2", "sources.3"]);
+        assert_eq!(unfit("warmup", &json(r#"{"server": "${nodes.server}", "requests": 0}"#)), ["requests"]);
+        assert!(unfit("probe_host", &json("{}")).is_empty());
     }
 }

@@ -102,7 +102,9 @@ impl Mistakes {
     }
 
     pub fn add_all(&mut self, file: &Arc<SourceFile>, slips: Vec<Slip>) {
-        slips.into_iter().for_each(|slip| self.add(file, slip));
+        for slip in slips {
+            self.add(file, slip);
+        }
     }
 
     /// Names are plain, and no name means two things.

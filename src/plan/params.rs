@@ -134,10 +134,9 @@ impl Type {
         match (self, value) {
             (_, Value::Text(text)) if is_reference(text) => Some(value.clone()),
             (Self::Text, value) => value.as_text().map(Value::Text),
-            (Self::Boolean, Value::Bool(_)) => Some(value.clone()),
+            (Self::Boolean, Value::Bool(_)) | (Self::Number, Value::Number(_)) => Some(value.clone()),
             (Self::Boolean, Value::Text(text)) => text.parse().ok().map(Value::Bool),
             (Self::Integer, Value::Number(number)) => number.integer().map(|_| value.clone()),
-            (Self::Number, Value::Number(_)) => Some(value.clone()),
             (Self::Integer, Value::Text(text)) => {
                 Number::parse(text).filter(|number| number.integer().is_some()).map(Value::Number)
             }

@@ -66,7 +66,9 @@ impl Scope<'_> {
             }
             Value::List(items) => items.iter_mut().for_each(|item| self.settle(item, settled)),
             Value::Map(entries) => {
-                entries.iter_mut().for_each(|entry| self.settle(&mut entry.value, settled));
+                for entry in entries {
+                    self.settle(&mut entry.value, settled);
+                }
             }
             _ => {}
         }

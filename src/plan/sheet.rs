@@ -69,7 +69,7 @@ impl SheetReader<'_> {
         let (file, tree) = self.parse(path, asker)?;
         let prefix = prefix(&tree);
         let set = prefix.as_ref().map(|prefix| set_for(self.given, prefix)).unwrap_or_default();
-        let sheet = self.settle(file, tree, &set, &mut vec![path.to_owned()])?;
+        let sheet = self.settle(file, tree, &set, &mut vec![path.to_owned()]);
         for (name, slip) in &sheet.params.refused {
             let at = sheet.params.places.get(name).copied().unwrap_or_default();
             let dotted = prefix.iter().filter(|prefix| !prefix.is_empty()).map(|prefix| format!("{prefix}."));
@@ -100,7 +100,6 @@ impl SheetReader<'_> {
         open.push(path.to_owned());
         let sheet = self.settle::<FragmentDocument>(file, tree, with, open);
         open.pop();
-        let sheet = sheet?;
         for (name, slip) in &sheet.params.refused {
             let at = if slip.at == Position::default() { asker.at } else { slip.at };
             let help = format!("write with: {{{name}: VALUE}}; {} declares it", path.display());
@@ -164,7 +163,7 @@ impl SheetReader<'_> {
         mut tree: Tree,
         given: &[GivenParam],
         open: &mut Vec<PathBuf>,
-    ) -> Option<Sheet<T>> {
+    ) -> Sheet<T> {
         let mut slips = Vec::new();
         self.settle_params(&mut tree, &mut slips);
         let params = params::resolve(&tree, given, self.alone, &mut slips);
@@ -186,7 +185,7 @@ impl SheetReader<'_> {
         let nodes = take_nodes(&mut tree, &file);
         let mut sheet = Sheet { file, tree, document, params, nodes };
         self.include(&mut sheet, open);
-        Some(sheet)
+        sheet
     }
 
     /// Defaults of parameters may name the site and the environment.
@@ -225,8 +224,7 @@ impl SheetReader<'_> {
     }
 
     fn include<T>(&mut self, sheet: &mut Sheet<T>, open: &mut Vec<PathBuf>) {
-        let include =
-            std::mem::take(&mut sheet.tree.get("include").map(Tree::items).unwrap_or_default().to_vec());
+        let include = sheet.tree.get("include").map(Tree::items).unwrap_or_default().to_vec();
         for item in &include {
             let mut slips = Vec::new();
             let named = named_fragment(item, &mut slips);

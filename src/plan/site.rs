@@ -24,6 +24,7 @@ pub struct Site {
     pub orchestrate: u32,
     /// Values that `${site.NAME}` stands for: paths, ports, programs.
     #[serde(default)]
+    #[expect(clippy::zero_sized_map_values, reason = "the values are read as they are written")]
     pub values: BTreeMap<String, SiteValue>,
 }
 

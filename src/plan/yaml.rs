@@ -347,6 +347,8 @@ fn bare_reference(line: &str, at: Position) -> Option<Slip> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn read(text: &str) -> Tree {
@@ -402,7 +404,7 @@ mod tests {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for n in 1..12 {
             let repeated = vec![format!("*a{}", n - 1); 10].join(", ");
-            bomb.push_str(&format!("a{n}: &a{n} [{repeated}]\n"));
+            writeln!(bomb, "a{n}: &a{n} [{repeated}]").unwrap();
         }
         assert!(wrong(&bomb).message.contains("more than 1000000 values"));
     }
