@@ -95,6 +95,8 @@ impl<'a> Reader<'a> {
                 found.as_text().unwrap_or_default()
             )),
             ("text", Value::Null) => mistake.help("write the text, or \"\" for an empty one"),
+            ("text", _) => mistake
+                .help("write one value; text that begins with a bracket or holds `: ` stands in quotes"),
             ("true or false", Value::Text(text)) => mistake.help(match misread(text) {
                 Some("the boolean true") => "write true",
                 Some("the boolean false") => "write false",

@@ -77,7 +77,11 @@ impl Builder<'_> {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_tag(tag.is_some(), at);
-                let origin = if style == ScalarStyle::Plain { Origin::Plain } else { Origin::Quoted };
+                let origin = match (tag, style) {
+                    (Some(_), _) => Origin::Unknown,
+                    (None, ScalarStyle::Plain) => Origin::Plain,
+                    (None, _) => Origin::Quoted,
+                };
                 self.scalar(text.into_owned(), origin, anchor, at)
             }
             Event::SequenceStart(_, anchor, tag) => {
@@ -98,7 +102,7 @@ impl Builder<'_> {
         if tagged {
             self.slips.push(
                 Slip::new(at, "a YAML tag stands before this value; plans have none")
-                    .help("remove it, and put text in quotes"),
+                    .help("remove it, and put text that begins with `!` in quotes"),
             );
         }
     }
@@ -261,6 +265,7 @@ fn syntax(error: &ScanError, text: &str) -> Slip {
     use ErrorKind as E;
     let at = position(*error.marker());
     let line = text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
+    let indent = line.char_indices().nth(at.column - 1).map_or(line.len(), |(indent, _)| indent);
     if let Some(slip) = bare_reference(line, at) {
         return slip;
     }
@@ -295,6 +300,9 @@ fn syntax(error: &ScanError, text: &str) -> Slip {
             "a `key: value` cannot begin here",
             "put text that holds `: ` in quotes, and check the indentation",
         ),
+        E::SimpleKeyExpected | E::ExpectedBlockMappingKey if !line[..indent].trim().is_empty() => {
+            ("the value before this has ended", "put the whole text in quotes, or begin a new line")
+        }
         E::SimpleKeyExpected | E::ExpectedBlockMappingKey if holds_key(line) => {
             ("the indentation does not fit here", "align the line with those it belongs to")
         }
@@ -305,6 +313,7 @@ fn syntax(error: &ScanError, text: &str) -> Slip {
             )
         }
         E::InvalidIndentation
+        | E::ExpectedDocumentStart
         | E::ExpectedBlockSequenceEntry
         | E::BlockSequenceEntryNotAllowed
         | E::InvalidBlockEntryWhitespace
@@ -313,6 +322,22 @@ fn syntax(error: &ScanError, text: &str) -> Slip {
         | E::InvalidFlowScalarIndent => {
             ("the indentation does not fit here", "align the line with those it belongs to")
         }
+        E::InvalidBlockScalarHeader | E::ZeroBlockScalarIndent => (
+            "text stands on the line of its `|` or `>`",
+            "begin it on the next line, indented, or put it in quotes",
+        ),
+        E::BomInsideDocument => ("an invisible character, a byte order mark, stands here", "delete it"),
+        E::BlockEntryInFlowCollection => {
+            ("a `- ` item stands between brackets", "separate items with `,` there")
+        }
+        E::MissingAnchorOrAliasName
+        | E::ExpectedTagBang
+        | E::UndeclaredTagHandle
+        | E::InvalidTagTerminator
+        | E::MissingTagUri => (
+            "`&`, `*` and `!` begin something else than text",
+            "put text that begins with one of them in quotes",
+        ),
         E::UnknownQuotedScalarEscape | E::InvalidQuotedScalarHexEscape | E::InvalidUnicodeEscape => {
             ("a backslash in double quotes begins an unknown escape", "double it, or use single quotes")
         }
