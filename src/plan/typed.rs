@@ -232,7 +232,7 @@ fn visit_fields<'de, V: Visitor<'de>>(
     at: Position,
     faults: &Faults,
 ) -> Result<V::Value, Mistake> {
-    let fields = Entries { entries: entries.iter(), without, value: None, faults };
+    let fields = Entries { rest: entries.iter(), without, value: None, faults };
     visitor.visit_map(fields).map_err(|mistake| {
         let left_out = |key: &str| {
             entries.iter().any(|entry| is_meant(&entry.key, key) && faults.is_left_out(&entry.value))
@@ -479,7 +479,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
 }
 
 struct Entries<'a> {
-    entries: std::slice::Iter<'a, Entry>,
+    rest: std::slice::Iter<'a, Entry>,
     without: &'a str,
     value: Option<&'a Tree>,
     faults: &'a Faults,
@@ -490,7 +490,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Mistake> {
         let (faults, without) = (self.faults, self.without);
-        let next = self.entries.find(|entry| entry.key != without && !faults.is_left_out(&entry.value));
+        let next = self.rest.find(|entry| entry.key != without && !faults.is_left_out(&entry.value));
         let Some(entry) = next else { return Ok(None) };
         self.value = Some(&entry.value);
         seed.deserialize(entry.key.as_str().into_deserializer())
