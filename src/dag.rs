@@ -102,8 +102,13 @@ impl Dag {
             let directly =
                 |node: &str, on: &str| self.dependencies(node).any(|(dependency, _)| dependency == on);
             let pairs = [
-                ("load", "validation", "may run before", "add it to `needs:` of the load or the warmup"),
-                ("load", "warmup", "does not follow", "add it to `needs:` of the load"),
+                (
+                    "load",
+                    "validation",
+                    "may run before",
+                    "let the load or its warmup wait for it, by `needs:`",
+                ),
+                ("load", "warmup", "does not follow", "let the load wait for it, by `needs:`"),
                 (
                     "correlation",
                     "load",
@@ -124,7 +129,7 @@ impl Dag {
                     _ => directly(after_node, before_node),
                 };
                 let Some(node) = plan.nodes.get(after_node).filter(|_| !holds) else { continue };
-                let message = format!("the {after} {after_node} {wrong} the {before} {before_node}");
+                let message = format!("the {after} `{after_node}` {wrong} the {before} `{before_node}`");
                 let slip = Slip::new(node.at, message).help(help);
                 mistakes.push(Diagnostic { slip, file: Arc::clone(&node.file) });
             }
@@ -149,7 +154,15 @@ fn cycle(plan: &Plan, graph: &DiGraph<String, Edge>) -> Diagnostics {
     let Some(first) = names.first().and_then(|name| plan.nodes.get(*name)) else {
         return Diagnostics(Vec::new());
     };
-    let slip = Slip::new(first.at, format!("these nodes wait for each other: {}", written.join(" → ")))
-        .help("remove one of the references or `needs:` between them");
+    let reader =
+        names.iter().filter_map(|name| plan.nodes.get(*name)).find(|node| node.kind.reads_subjects());
+    let help = match reader {
+        Some(node) => {
+            format!("`{}` waits for the nodes of every subject: let none of them wait for it", node.name)
+        }
+        None => "remove one of the references or `needs:` between them".to_owned(),
+    };
+    let slip =
+        Slip::new(first.at, format!("these nodes wait for each other: {}", written.join(" → "))).help(help);
     Diagnostics(vec![Diagnostic { slip, file: Arc::clone(&first.file) }])
 }

@@ -213,36 +213,73 @@ mod machine {
         scene.assert_nothing_runs();
     }
 
-    #[test]
-    fn a_target_whose_requirement_is_missing_is_planned_unless_it_is_required() {
-        let scene = Scene::isolated();
-        scene.write(
-            "gpu.yaml",
-            "orchestrate: 1
+    const GPU: &str = "orchestrate: 1
 target: gpu
 requires: [{program: no-such-server}, {site: checkpoint}]
 nodes:
-  thing:
-    fetch: {sources: [{path: '${site.checkpoint}'}]}
+  host:
+    probe_host: {}
+  client:
+    python_env: {requirements: [aiperf==0.13.0]}
+  corpus:
+    pin_corpus:
+      format: jsonl
+      sources: [{path: '${site.checkpoint}'}]
+      select: {turns: first}
+      written_as: spec_bench
+  bundle:
+    build_bundle:
+      adopt: ${site.checkpoint}
+      engine: {llama_cpp: {program: no-such-server, precision: Q4_1, context_length: 2048}}
+  validation:
+    validate:
+      bundle: ${nodes.bundle}
+      checks: [{name: none, shows: nothing, command: ['true']}]
+  server:
+    serve: {bundle: '${nodes.bundle}', model_name: none}
+  warmup:
+    warmup: {server: '${nodes.server}', requests: 1}
+    needs: [validation]
   load:
-    fetch: {sources: [{path: '${site.checkpoint}'}]}
-    needs: [thing]
+    aiperf:
+      client: ${nodes.client}
+      server: ${nodes.server}
+      corpus: ${nodes.corpus}
+      bundle: ${nodes.bundle}
+      dataset: spec_bench
+      max_tokens: 16
+    needs: [warmup]
   correlation:
     correlate:
       mode: ordinary
-      bundle: ${nodes.thing}
-      corpus: ${nodes.thing}
-      warmup: ${nodes.thing}
+      bundle: ${nodes.bundle}
+      corpus: ${nodes.corpus}
+      warmup: ${nodes.warmup}
       load: ${nodes.load}
   audit:
     audit_speculation:
-      bundle: ${nodes.thing}
+      bundle: ${nodes.bundle}
       load: ${nodes.load}
       correlation: ${nodes.correlation}
-",
-        );
-        let roles = ["host", "client", "corpus", "bundle", "validation", "server", "warmup"];
-        let roles = roles.map(|role| format!("    {role}: ${{nodes.thing}}\n")).concat();
+";
+
+    #[test]
+    fn a_target_whose_requirement_is_missing_is_planned_unless_it_is_required() {
+        let scene = Scene::isolated();
+        scene.write("gpu.yaml", GPU);
+        let roles = [
+            "host",
+            "client",
+            "corpus",
+            "bundle",
+            "validation",
+            "server",
+            "warmup",
+            "load",
+            "correlation",
+            "audit",
+        ];
+        let written = roles.map(|role| format!("    {role}: ${{nodes.{role}}}\n")).concat();
         scene.write(
             "plan.yaml",
             format!(
@@ -255,19 +292,15 @@ nodes:
 subjects:
   ordinary:
     mode: ordinary
-    load: ${{nodes.load}}
-    correlation: ${{nodes.correlation}}
-    audit: ${{nodes.audit}}
-{roles}"
+{written}"
             ),
         );
         let _redacted = redacting();
         let ended = apply(&scene);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert_eq!(
-            ended.nodes("not-run"),
-            ["audit[target=gpu]", "correlation[target=gpu]", "load[target=gpu]", "thing[target=gpu]"]
-        );
+        let mut nodes = roles.map(|role| format!("{role}[target=gpu]"));
+        nodes.sort();
+        assert_eq!(ended.nodes("not-run"), nodes);
         assert!(scene.path(".orchestrate/reports/errors/coverage.md").is_file());
         let status = scene.run(&["status", "--json"]);
         assert_snapshot!(status.stdout, @r#"
@@ -339,7 +372,7 @@ mod plans {
           ·   ────
         7 │     probe_host: {}
           ╰────
-         help: remove or rename one of them
+         help: the other is on line 4; remove or rename one of them
         ");
     }
 
@@ -380,15 +413,15 @@ nodes:
 "
         );
         assert_snapshot!(refusal(&text, &[]), @"
- × there is no target file gone.yaml
+ × the target file gone.yaml does not exist
   ╭─[plan.yaml:4:11]
 3 │ params: {rows: 2}
 4 │ targets: [gone.yaml]
-  ·           ──────────
+  ·           ─────────
 5 │ nodes:
   ╰────
- help: targets are named relative to the plan's file
- × there is no kind `probe_hots`
+ help: target files are named relative to the file that names them
+ × `probe_hots` is neither a kind nor a setting that every node has
   ╭─[plan.yaml:7:5]
 6 │   one:
 7 │     probe_hots: {}
@@ -408,29 +441,41 @@ nodes:
    ╭─[plan.yaml:9:52]
  8 │   two:
  9 │     warmup: {server: '${nodes.nothing}', requests: '${params.row}'}
-   ·                                                    ────────────────
+   ·                                                    ───────────────
 10 │     needs: [oen]
    ╰────
  help: did you mean `rows`?
+ × there is no node `oen`
+   ╭─[plan.yaml:10:13]
+ 9 │     warmup: {server: '${nodes.nothing}', requests: '${params.row}'}
+10 │     needs: [oen]
+   ·             ───
+   ╰────
+ help: did you mean `one`?
 ");
     }
 
     #[test]
     fn a_parameter_that_does_not_exist_or_has_another_type_is_refused() {
         let _redacted = redacting();
-        let text = format!("{HEAD}params: {{rows: 2}}\nnodes:\n  host:\n    probe_host: {{}}\n");
+        let text = format!(
+            "{HEAD}params: {{rows: 2}}\nnodes:\n  one:\n    warmup: {{server: '${{nodes.two}}', requests: '${{params.rows}}'}}\n  \
+             two:\n    serve: {{bundle: '${{nodes.three}}', model_name: x}}\n  three:\n    build_bundle:\n      \
+             adopt: a\n      engine: {{trtmc: {{runtime_root: b, precision: c, max_sequence_length: 9}}}}\n"
+        );
         assert_snapshot!(refusal(&text, &["--set", "row=3"]), @"
         × --set row: there is no such parameter
         help: did you mean `rows`?
         ");
         assert_snapshot!(refusal(&text, &["--set", "rows=many"]), @r#"
-         × --set rows=many: the default is the number 2, and "many" is not of its type
+         × --set rows=many: the parameter takes a whole number, and the text "many" is none
           ╭─[plan.yaml:3:10]
         2 │ name: errors
         3 │ params: {rows: 2}
           ·          ────
         4 │ nodes:
           ╰────
+         help: give a whole number
         "#);
     }
 
@@ -448,14 +493,15 @@ nodes:
 "
         );
         assert_snapshot!(refusal(&text, &[]), @"
-             × these nodes wait for each other: two (plan.yaml:7) → one (plan.yaml:4)
-              ╭─[plan.yaml:7:3]
+             × these nodes wait for each other: one → two → one
+              ╭─[plan.yaml:6:13]
+            5 │     probe_host: {}
             6 │     needs: [two]
+              ·             ───
             7 │   two:
-              ·   ───
-            8 │     probe_host: {}
               ╰────
-             help: remove one of the references or `needs:` between them
+             help: each refers to the next: one (plan.yaml:6), two (plan.yaml:9); remove one of the
+                   references
             ");
     }
 
@@ -470,7 +516,7 @@ nodes:
         6 │     fetch: {sources: []}
           ·     ─────
           ╰────
-         help: a node has one kind
+         help: a node has one kind; make two nodes of it
         ");
     }
 
@@ -481,15 +527,15 @@ nodes:
         let ended = scene.run(&["apply", "gone.yaml"]);
         assert_eq!(ended.code, Some(2));
         assert_snapshot!(ended.stderr, @"
-        × gone.yaml cannot be read: No such file or directory (os error 2)
-        help: check the path and that the file is UTF-8 text
+        × gone.yaml does not exist
+        help: check the path
         ");
         scene.write("plan.yaml", format!("{HEAD}nodes:\n  host:\n    probe_host: {{}}\n"));
         let ended = scene.run(&["apply", "plan.yaml", "--site", "gone-too.yaml"]);
         assert_eq!(ended.code, Some(2));
         assert_snapshot!(ended.stderr, @"
-        × gone-too.yaml cannot be read: No such file or directory (os error 2)
-        help: check the path and that the file is UTF-8 text
+        × gone-too.yaml does not exist
+        help: check the path
         ");
         scene.assert_untouched();
     }
@@ -498,17 +544,17 @@ nodes:
     fn a_site_file_with_a_wrong_type_is_refused_at_its_place() {
         let _redacted = redacting();
         let scene = plan("  host:\n    probe_host: {}\n");
-        scene.write("site.yaml", "orchestrate: 1\nvalues:\n  port: 8080\n");
+        scene.write("site.yaml", "orchestrate: 1\nvalues:\n  port: [8080]\n");
         let ended = scene.run(&["apply", "plan.yaml", "--site", "site.yaml"]);
         assert_eq!(ended.code, Some(2));
         assert_snapshot!(ended.stderr, @"
-     × expected text, found the number 8080
+     × the value of `port` is a list; it is text, a number or a boolean
       ╭─[site.yaml:3:9]
     2 │ values:
-    3 │   port: 8080
-      ·         ────
+    3 │   port: [8080]
+      ·         ──────
       ╰────
-     help: put it in quotes if text is meant
+     help: write one value
     ");
         scene.assert_untouched();
     }

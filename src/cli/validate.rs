@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{CommandError, DONE, GivenArgs};
 use crate::dag::Dag;
-use crate::plan::{Checked, Diagnostics, Disk, check};
+use crate::plan::{Checked, Diagnostics, Disk, check, load};
 
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
@@ -27,9 +27,9 @@ pub(super) fn run(args: &ValidateArgs) -> Result<u8, CommandError> {
         let is_directory = path.is_dir();
         for file in if is_directory { yaml_files(path)? } else { vec![path.clone()] } {
             match check(&Disk, &file, &given).and_then(follow) {
+                // A file that is named is meant to be a plan, whatever it lacks.
                 Ok(Checked::Other) if !is_directory => {
-                    let message = format!("{} has no `orchestrate:` key, so it is no plan", file.display());
-                    return Err(CommandError::Usage(message));
+                    wrong.extend(load(&file, &given).err().into_iter().flat_map(|Diagnostics(found)| found));
                 }
                 Ok(checked) => println!("{}: {}", file.display(), describe(&checked)),
                 Err(Diagnostics(found)) => wrong.extend(found),

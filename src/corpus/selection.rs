@@ -149,7 +149,7 @@ pub enum SelectError {
 
 /// Picks rows as [`Select`] describes.
 pub fn select(rows: &[Row], settings: &Select) -> Result<Selection, SelectError> {
-    check(settings)?;
+    settings.check()?;
     let (picked, excluded) = match &settings.ids {
         Some(ids) => by_ids(rows, ids, settings)?,
         None => by_draw(rows, settings)?,
@@ -175,6 +175,13 @@ impl Selection {
         self.rows.retain(|selected| !ids.contains(&selected.row.id));
         self.excluded.extend(excluded);
         self
+    }
+}
+
+impl Select {
+    /// Whether the settings fit together, whatever the corpus holds.
+    pub fn check(&self) -> Result<(), SelectError> {
+        check(self)
     }
 }
 

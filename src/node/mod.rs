@@ -17,6 +17,7 @@ mod proof;
 mod python_env;
 mod render_matrix;
 mod serve;
+mod settings;
 mod source;
 mod subject;
 mod uv;
@@ -37,6 +38,7 @@ pub use context::{Context, InputRecord, LiveService, SubjectInputs, World};
 pub use failure::{Failure, FailureKind};
 pub use pin_corpus::PinCorpus;
 pub use serve::{RunningService, Serve};
+pub use settings::Unfit;
 pub use subject::SubjectRecord;
 
 use crate::value::{Digest, Reference, reference};

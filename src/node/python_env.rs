@@ -86,7 +86,8 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::environment(format!("the work directory cannot be written: {error}")))
 }
 
-fn is_exact(requirement: &str) -> bool {
+/// Whether a requirement means one version for ever.
+pub(super) fn is_exact(requirement: &str) -> bool {
     requirement.split_once("==").is_some_and(|(_, version)| !version.is_empty() && !version.contains('*'))
 }
 

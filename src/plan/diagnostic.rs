@@ -1,5 +1,6 @@
 //! What is wrong with a plan, where, and the way out.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +9,9 @@ use miette::{LabeledSpan, NamedSource, SourceCode, SourceOffset};
 
 use super::files::Files;
 use super::tree::Position;
+
+/// Most bytes of a line that is shown.
+const LONGEST: usize = 1000;
 
 /// A mistake in one file, before the file's name is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +79,47 @@ pub struct Diagnostic {
     pub file: Arc<SourceFile>,
 }
 
+impl Diagnostic {
+    /// The mistake with its place in words where the lines around it are too
+    /// long to be shown.
+    fn presentable(&self) -> Cow<'_, Self> {
+        let Position { line, column } = self.slip.at;
+        let mut shown = self.file.text.lines().skip(line.saturating_sub(2) as usize).take(3);
+        if line == 0 || shown.all(|text| text.len() <= LONGEST) {
+            return Cow::Borrowed(self);
+        }
+        let message = format!("{}:{line}:{column}: {}", self.file.path.display(), self.slip.message);
+        let slip = Slip { message, at: Position::default(), help: self.slip.help.clone() };
+        Cow::Owned(Self { slip, file: Arc::clone(&self.file) })
+    }
+}
+
+/// How many bytes of a text to underline: the first quoted or plain word.
+fn extent(text: &str) -> usize {
+    let line = text.lines().next().unwrap_or_default();
+    let quote = line.chars().next().filter(|c| ['"', '\''].contains(c));
+    if let Some(end) = quote.and_then(|quote| line[1..].find(quote)) {
+        return end + 2;
+    }
+    let word = line.split(char::is_whitespace).next().unwrap_or_default();
+    let mut word = word.trim_end_matches([':', ',']);
+    while let Some(rest) = without_closing(word) {
+        word = rest.trim_end_matches(',');
+    }
+    word.len()
+}
+
+/// A word without a closing bracket at its end that nothing in it opens.
+fn without_closing(word: &str) -> Option<&str> {
+    let (rest, open) = match word.chars().next_back()? {
+        ']' => (&word[..word.len() - 1], '['),
+        '}' => (&word[..word.len() - 1], '{'),
+        _ => return None,
+    };
+    let close = &word[rest.len()..];
+    (word.matches(close).count() > word.matches(open).count()).then_some(rest)
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.slip.message)
@@ -94,11 +139,7 @@ impl miette::Diagnostic for Diagnostic {
         }
         let Position { line, column } = self.slip.at;
         let offset = SourceOffset::from_location(&self.file.text, line as usize, column as usize);
-        let length = self.file.text[offset.offset()..]
-            .chars()
-            .take_while(|c| !c.is_whitespace() && *c != ':' && *c != ',')
-            .map(char::len_utf8)
-            .sum::<usize>();
+        let length = extent(&self.file.text[offset.offset()..]);
         let span = LabeledSpan::underline((offset.offset(), length.max(1)));
         Some(Box::new(std::iter::once(span)))
     }
@@ -120,10 +161,10 @@ impl Diagnostics {
             if color { miette::GraphicalTheme::unicode() } else { miette::GraphicalTheme::unicode_nocolor() };
         let handler = miette::GraphicalReportHandler::new_themed(theme).with_width(width);
         let mut text = String::new();
-        for diagnostic in &self.0 {
+        for diagnostic in self.0.iter().map(Diagnostic::presentable) {
             let source =
                 NamedSource::new(diagnostic.file.path.display().to_string(), diagnostic.file.text.clone());
-            let report = miette::Report::new(diagnostic.clone()).with_source_code(source);
+            let report = miette::Report::new(diagnostic.clone().into_owned()).with_source_code(source);
             if handler.render_report(&mut text, report.as_ref()).is_err() {
                 text.push_str(&diagnostic.to_string());
             }
@@ -174,6 +215,32 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_underlined_is_one_value() {
+        for (text, shown) in [
+            ("sources: [a]", "sources"),
+            ("1:30 # x", "1:30"),
+            ("\"a b\"]}", "\"a b\""),
+            ("first}", "first"),
+            ("[a]", "[a]"),
+            ("8, 16]", "8"),
+            ("{}", "{}"),
+            ("${nodes.x}}", "${nodes.x}"),
+            ("\"open", "\"open"),
+            ("", ""),
+        ] {
+            assert_eq!(&text[..extent(text)], shown);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_named_and_not_shown() {
+        let file = Arc::new(SourceFile { path: "a.yaml".into(), text: "[".repeat(LONGEST + 1) });
+        let slip = Slip::new(Position { line: 1, column: 7 }, "it is long").help("cut it");
+        let shown = Diagnostics(vec![Diagnostic { slip, file }]).render(80, false);
+        assert!(shown.contains("a.yaml:1:7: it is long") && shown.len() < 200, "{shown}");
+    }
 
     #[test]
     fn the_nearest_word_is_near() {

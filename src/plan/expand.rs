@@ -68,6 +68,10 @@ pub(super) fn expand(
 /// What `${target.…}` stands for.
 fn facts(target: &Sheet<TargetDocument>) -> BTreeMap<String, String> {
     let mut facts = target.document.about.clone();
+    // Those of a file with mistakes elsewhere are no mistakes themselves.
+    for entry in target.tree.get("about").map(Tree::entries).unwrap_or_default() {
+        facts.entry(entry.key.clone()).or_insert_with(|| entry.value.value.as_text().unwrap_or_default());
+    }
     facts.insert("name".to_owned(), target.document.target.clone());
     facts
 }
@@ -94,19 +98,26 @@ fn combinations(lattice: &Lattice<'_>, vertex: &Vertex, so_far: usize) -> Option
 }
 
 fn instance(written: &Written, late: &Late<'_>, vertex: usize, slips: &mut Vec<Slip>) -> Option<PlannedNode> {
-    let (kind, entries) = kind_of(written, slips)?;
+    let before = slips.len();
+    let (kind, mut entries) = kind_of(written, slips)?;
+    let known: Vec<Entry>;
+    if slips.len() > before {
+        known = entries.iter().filter(|entry| COMMON.contains(&entry.key.as_str())).cloned().collect();
+        entries = &known;
+    }
     let lattice = late.lattice;
     if lattice.open && late.is_incomplete(&lattice.mentions[lattice.vertices[vertex].node]) {
         return None;
     }
-    let before = slips.len();
     let mentions = &lattice.mentions[lattice.vertices[vertex].node];
-    let settings =
-        if mentions.are_none() { Cow::Borrowed(kind) } else { Cow::Owned(late.entry(kind, slips)) };
-    // What could not be put in place is no mistake of the settings.
-    let is_whole = slips.len() == before;
+    let settings = if mentions.any { Cow::Owned(late.entry(kind, slips)) } else { Cow::Borrowed(kind) };
     let common: Option<CommonSettings> = from_entries(entries, &kind.key, kind.at, slips);
-    let kind = is_whole.then(|| from_entry::<node::Kind>(&settings, slips)).flatten()?;
+    let read = from_entry::<node::Kind>(&settings, slips);
+    if slips.len() > before {
+        point_out_common(kind, &mut slips[before..]);
+        return None;
+    }
+    let kind = read?;
     let referred = |is_need: bool| {
         let named = mentions.nodes.iter().zip(late.referred);
         named.filter(|(mention, _)| mention.is_need == is_need).filter_map(|(_, name)| name.clone()).collect()
@@ -124,6 +135,19 @@ fn instance(written: &Written, late: &Late<'_>, vertex: usize, slips: &mut Vec<S
     })
 }
 
+/// Settings of every node that stand among those of the kind are in the wrong
+/// place only.
+fn point_out_common(kind: &Entry, slips: &mut [Slip]) {
+    for setting in kind.value.entries().iter().filter(|setting| COMMON.contains(&setting.key.as_str())) {
+        let is_unknown = |slip: &&mut Slip| slip.at == setting.at && slip.message.starts_with("unknown key");
+        if let Some(slip) = slips.iter_mut().find(is_unknown) {
+            let name = &setting.key;
+            slip.help =
+                Some(format!("every node has `{name}`: write it beside `{}`, not below it", kind.key));
+        }
+    }
+}
+
 /// The entry that names the node's kind, and all entries.
 fn kind_of<'a>(written: &'a Written, slips: &mut Vec<Slip>) -> Option<(&'a Entry, &'a [Entry])> {
     let Written { name, at, tree, .. } = written;
@@ -137,7 +161,13 @@ fn kind_of<'a>(written: &'a Written, slips: &mut Vec<Slip>) -> Option<(&'a Entry
     let is_kind = |entry: &&Entry| KINDS.contains(&entry.key.as_str());
     let unknown = entries.iter().filter(|entry| !is_kind(entry) && !COMMON.contains(&entry.key.as_str()));
     let before = slips.len();
+    let empty = entries.iter().find(|entry| is_kind(entry) && entry.value.value == Value::Null);
     for entry in unknown {
+        if let Some(kind) = empty {
+            let message = format!("`{}` stands beside `{}`, which has no settings", entry.key, kind.key);
+            slips.push(Slip::new(entry.at, message).help(format!("indent it below `{}:`", kind.key)));
+            continue;
+        }
         let help = match nearest(&entry.key, KINDS.iter().chain(&COMMON).copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("beside {}, a node has one kind; {}", COMMON.join(", "), kinds()),
@@ -147,6 +177,7 @@ fn kind_of<'a>(written: &'a Written, slips: &mut Vec<Slip>) -> Option<(&'a Entry
     }
     let mut found = entries.iter().filter(is_kind);
     match (found.next(), found.next()) {
+        (Some(_), None) if empty.is_some() && slips.len() > before => {}
         (Some(kind), None) => return Some((kind, entries)),
         (Some(first), Some(second)) => {
             let message = format!("the node `{name}` has both `{}` and `{}`", first.key, second.key);

@@ -54,8 +54,8 @@ impl Late<'_> {
         let parts = pieces(text).unwrap_or_default();
         if let [Piece::Reference(inner)] = parts.as_slice() {
             return match self.whole(inner, tree.at, slips) {
-                Some(value) => Tree::resolved(value, tree.at),
-                None => tree.clone(),
+                Some(value) if self.is_sound(inner) => Tree::resolved(value, tree.at),
+                _ => Tree::unknown(tree.at),
             };
         }
         let mut resolved = String::with_capacity(text.len());
@@ -68,7 +68,14 @@ impl Late<'_> {
                 }
             }
         }
-        Tree { value: Value::Text(resolved), at: tree.at, origin: Origin::Resolved }
+        let origin = if tree.origin == Origin::Unknown { Origin::Unknown } else { Origin::Resolved };
+        Tree { value: Value::Text(resolved), at: tree.at, origin }
+    }
+
+    /// Whether the sweep that a reference means is one without mistakes.
+    fn is_sound(&self, inner: &str) -> bool {
+        let swept = inner.strip_prefix("sweep.").and_then(|name| self.lattice.swept_value(name, self.steps));
+        swept.is_none_or(|value| value.origin != Origin::Unknown)
     }
 
     /// What a reference stands for; nothing where that is a mistake, which

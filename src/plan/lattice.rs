@@ -123,7 +123,9 @@ impl<'a> Lattice<'a> {
                 .iter()
                 .filter_map(|name| names_of_plan.get(name).copied())
                 .collect();
-            mine.iter().for_each(|axis| is_used[*axis] = true);
+            for axis in &mine {
+                is_used[*axis] = true;
+            }
             if let Some(sweep) = node.tree.get("sweep") {
                 let mut slips = Vec::new();
                 for axis in axes(sweep, &node.file, &mut slips) {
@@ -160,12 +162,13 @@ impl<'a> Lattice<'a> {
         let mut open = Vec::new();
         for number in self.in_plan.values().copied() {
             let free = self.mentions[number].nodes.iter().filter(|mention| mention.pin("target").is_none());
-            let mut marked = self.mentions[number].target;
+            let mut marked = self.mentions[number].target && !self.targets.is_empty();
             for mention in free {
                 match self.in_plan.get(mention.node.as_str()) {
                     Some(dependency) => dependents.entry(*dependency).or_default().push(number),
                     None => {
-                        marked |= self.in_target.iter().any(|names| names.contains_key(mention.node.as_str()))
+                        marked |=
+                            self.in_target.iter().any(|names| names.contains_key(mention.node.as_str()));
                     }
                 }
             }
@@ -335,9 +338,10 @@ impl<'a> Lattice<'a> {
         let slip = Slip::new(mention.at, format!("`{}` has no instance with {name}={label}", mention.node));
         let steps: Vec<String> =
             axes().flat_map(|axis| (0..axis.points.len()).map(|point| axis.label(point))).take(12).collect();
-        Some(match steps.is_empty() {
-            true => slip.help(format!("it is not swept: write ${{nodes.{}}}", mention.node)),
-            false => slip.help(format!("its instances have {}", steps.join("; "))),
+        Some(if steps.is_empty() {
+            slip.help(format!("it is not swept: write ${{nodes.{}}}", mention.node))
+        } else {
+            slip.help(format!("its instances have {}", steps.join("; ")))
         })
     }
 

@@ -10,7 +10,7 @@ use super::document::{PlanDocument, TargetDocument};
 use super::expand::{Expanded, expand};
 use super::files::{Disk, Files};
 use super::sheet::{Asker, Sheet, SheetReader};
-use super::tree::{Position, Tree};
+use super::tree::{Origin, Position, Tree};
 use super::{Plan, Target, review};
 
 /// What is given beside the plan: the site, the command line, the process.
@@ -61,11 +61,22 @@ fn described(document: TargetDocument) -> Target {
 fn targets(reader: &mut SheetReader<'_>, plan: &Sheet<PlanDocument>) -> Vec<Sheet<TargetDocument>> {
     let base = plan.file.path.parent().unwrap_or(Path::new(""));
     let named = plan.tree.get("targets").map(Tree::items).unwrap_or_default();
-    let read = named.iter().filter_map(|item| {
+    let read = named.iter().enumerate().filter_map(|(number, item)| {
+        if named[..number].iter().any(|other| other.text().is_some() && other.text() == item.text()) {
+            let message = format!("the target file {} is listed twice", item.text().unwrap_or_default());
+            reader.mistakes.add(&plan.file, Slip::new(item.at, message).help("remove one of them"));
+            return None;
+        }
         let asker = Asker { file: &plan.file, at: item.at, what: "target" };
         reader.read(&base.join(item.text()?), Some(&asker), prefix)
     });
     read.collect()
+}
+
+/// The name of a file, although the rest of it may be wrong.
+fn written_name(tree: &Tree, key: &str) -> Option<String> {
+    let name = tree.get(key).filter(|name| name.origin != Origin::Unknown)?;
+    name.value.as_text()
 }
 
 /// A target's parameters are set as `TARGET.name`.
@@ -91,29 +102,31 @@ impl Mistakes {
     }
 
     pub fn add_all(&mut self, file: &Arc<SourceFile>, slips: Vec<Slip>) {
-        slips.into_iter().for_each(|slip| self.add(file, slip));
+        for slip in slips {
+            self.add(file, slip);
+        }
     }
 
     /// Names are plain, and no name means two things.
     pub fn names(&mut self, plan: &Sheet<PlanDocument>, targets: &[Sheet<TargetDocument>]) {
         let at = |tree: &Tree, key: &str| tree.get(key).map_or(tree.at, |tree| tree.at);
-        if !plan.document.name.is_empty() {
-            self.name(&plan.file, &plan.document.name, at(&plan.tree, "name"));
+        if let Some(name) = written_name(&plan.tree, "name") {
+            self.name(&plan.file, &name, at(&plan.tree, "name"));
         }
         let nodes = plan.nodes.iter().chain(targets.iter().flat_map(|target| &target.nodes));
         for node in nodes {
             self.name(&node.file, &node.name, node.at);
         }
         for (number, target) in targets.iter().enumerate() {
-            let name = &target.document.target;
-            let place = at(&target.tree, "target");
-            if !name.is_empty() {
-                self.name(&target.file, name, place);
-            }
-            if let Some(twin) = targets[..number].iter().find(|other| other.document.target == *name) {
-                let help = format!("the other is {}; rename one of them", twin.file.path.display());
-                let message = format!("two targets are named `{name}`");
-                self.add(&target.file, Slip::new(place, message).help(help));
+            if let Some(name) = written_name(&target.tree, "target") {
+                let place = at(&target.tree, "target");
+                self.name(&target.file, &name, place);
+                let has_it = |other: &&Sheet<_>| written_name(&other.tree, "target").as_ref() == Some(&name);
+                if let Some(twin) = targets[..number].iter().find(has_it) {
+                    let help = format!("the other is {}; rename one of them", twin.file.path.display());
+                    let message = format!("two targets are named `{name}`");
+                    self.add(&target.file, Slip::new(place, message).help(help));
+                }
             }
             for node in &target.nodes {
                 if let Some(twin) = plan.nodes.iter().find(|other| other.name == node.name) {
@@ -128,7 +141,8 @@ impl Mistakes {
 
     fn unknown_set(&mut self, given: &Given, plan: &Sheet<PlanDocument>, targets: &[Sheet<TargetDocument>]) {
         let of_targets = targets.iter().flat_map(|target| {
-            target.params.values.keys().map(|name| format!("{}.{name}", target.document.target))
+            let prefix = written_name(&target.tree, "target").unwrap_or_default();
+            target.params.values.keys().map(move |name| format!("{prefix}.{name}"))
         });
         let known: Vec<String> = plan.params.values.keys().cloned().chain(of_targets).collect();
         for (name, _) in given.set.iter().filter(|(name, _)| !known.contains(name)) {

@@ -26,6 +26,8 @@ pub(super) struct Mention {
 #[derive(Debug, Default)]
 pub(super) struct Mentions {
     pub nodes: Vec<Mention>,
+    /// Whether its settings refer to anything.
+    pub any: bool,
     /// Whether it refers to the target itself.
     pub target: bool,
     /// Names behind `sweep.`.
@@ -48,13 +50,6 @@ impl Mention {
     /// The label that is meant under a name.
     pub fn pin(&self, name: &str) -> Option<&str> {
         self.pins.iter().find(|(pinned, _)| pinned == name).map(|(_, label)| label.as_str())
-    }
-}
-
-impl Mentions {
-    /// Whether nothing is resolved for each instance.
-    pub fn are_none(&self) -> bool {
-        !self.target && self.sweeps.is_empty() && self.nodes.iter().all(|mention| mention.is_need)
     }
 }
 
@@ -81,6 +76,7 @@ impl Mentions {
     fn read(&mut self, text: &str, at: Position, slips: &mut Vec<Slip>) {
         for piece in pieces(text).unwrap_or_default() {
             let Piece::Reference(inner) = piece else { continue };
+            self.any = true;
             self.target |= inner.starts_with("target.");
             self.sweeps.extend(inner.strip_prefix("sweep.").map(str::to_owned));
             match Reference::parse(inner) {

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{self, Unexpected};
 
 use super::diagnostic::{Slip, nearest};
-use super::tree::{Position, Tree};
+use super::tree::{Origin, Position, Tree};
 
 /// What is wrong so far, and the values that are left out because of it, by
 /// their addresses in the tree.
@@ -24,7 +24,7 @@ impl Faults {
         if mistake.left_out {
             return mistake;
         }
-        if !mistake.follows {
+        if !mistake.follows && tree.origin != Origin::Unknown {
             self.slips.borrow_mut().push(mistake.into_slip(at));
         }
         self.left_out.borrow_mut().insert(std::ptr::from_ref(tree));
@@ -88,8 +88,13 @@ fn unknown(what: &str, word: &str, expected: &[&str]) -> Mistake {
 }
 
 impl de::Error for Mistake {
+    /// The way out may follow the mistake behind a semicolon.
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self::new(message.to_string())
+        let message = message.to_string();
+        match message.split_once("; ") {
+            Some((message, help)) => Self::new(message).help(help),
+            None => Self::new(message),
+        }
     }
 
     fn invalid_type(found: Unexpected, expected: &dyn de::Expected) -> Self {

@@ -1,6 +1,8 @@
 //! Parameters: typed by their defaults or declared, given on the command line
 //! or by the file that includes a fragment.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 
 use super::diagnostic::{Slip, nearest};
@@ -15,6 +17,23 @@ pub(super) struct Params {
     pub values: IndexMap<String, Value>,
     /// Where each is declared.
     pub places: IndexMap<String, Position>,
+    /// Parameters that are wrong or have no value.
+    pub broken: BTreeSet<String>,
+    /// What is wrong with values from outside of the file: the parameter's
+    /// name and the mistake, whose place is where the value was to be given.
+    pub refused: Vec<(String, Slip)>,
+}
+
+impl Params {
+    /// Whether a mistake in the parameter is known.
+    pub fn is_broken(&self, name: &str) -> bool {
+        self.broken.contains(name)
+    }
+
+    fn refuse(&mut self, name: &str, slip: Slip) {
+        self.broken.insert(name.to_owned());
+        self.refused.push((name.to_owned(), slip));
+    }
 }
 
 /// A value for a parameter from outside of its file.
@@ -25,12 +44,19 @@ pub(super) struct GivenParam {
     pub value: Value,
     /// How it was given, for a message: `--set rows=2`.
     pub how: String,
+    /// Where it was given; nowhere on the command line.
+    pub at: Position,
 }
 
 impl GivenParam {
     /// A `--set name=text`.
     pub fn set(name: &str, text: &str, how: String) -> Self {
-        Self { name: name.to_owned(), value: Value::Text(escaped(text).into_owned()), how }
+        Self {
+            name: name.to_owned(),
+            value: Value::Text(escaped(text).into_owned()),
+            how,
+            at: Position::default(),
+        }
     }
 }
 
@@ -42,20 +68,19 @@ pub(super) fn resolve(document: &Tree, given: &[GivenParam], alone: bool, slips:
     for entry in declared.entries() {
         params.places.insert(entry.key.clone(), entry.at);
         let Some(parameter) = parameter(entry, slips) else {
-            // What refers to it is not told that it does not exist.
+            params.broken.insert(entry.key.clone());
             params.values.insert(entry.key.clone(), Value::Text(String::new()));
             continue;
         };
         let value = match given.iter().rev().find(|given| given.name == entry.key) {
             Some(given) => parameter.accept(given).unwrap_or_else(|slip| {
-                slips.push(Slip { at: entry.at, ..slip });
+                params.refuse(&entry.key, slip);
                 given.value.clone()
             }),
             None if alone && parameter.default.is_none() => parameter.kind.stand_in(),
             None => parameter.default.clone().unwrap_or_else(|| {
                 let message = format!("the parameter `{}` has no value and no default", entry.key);
-                let help = format!("give it: --set {}=…, or `with:` where the file is included", entry.key);
-                slips.push(Slip::new(entry.at, message).help(help));
+                params.refuse(&entry.key, Slip::new(Position::default(), message));
                 Value::Text(String::new())
             }),
         };
@@ -109,10 +134,9 @@ impl Type {
         match (self, value) {
             (_, Value::Text(text)) if is_reference(text) => Some(value.clone()),
             (Self::Text, value) => value.as_text().map(Value::Text),
-            (Self::Boolean, Value::Bool(_)) => Some(value.clone()),
+            (Self::Boolean, Value::Bool(_)) | (Self::Number, Value::Number(_)) => Some(value.clone()),
             (Self::Boolean, Value::Text(text)) => text.parse().ok().map(Value::Bool),
             (Self::Integer, Value::Number(number)) => number.integer().map(|_| value.clone()),
-            (Self::Number, Value::Number(_)) => Some(value.clone()),
             (Self::Integer, Value::Text(text)) => {
                 Number::parse(text).filter(|number| number.integer().is_some()).map(Value::Number)
             }
@@ -136,14 +160,14 @@ struct Parameter {
 impl Parameter {
     fn accept(&self, given: &GivenParam) -> Result<Value, Slip> {
         let how = &given.how;
-        let at = Position::default();
+        let at = given.at;
         let value = self.kind.read(&given.value).ok_or_else(|| {
             let message = format!(
                 "{how}: the parameter takes {}, and {} is none",
                 self.takes(),
                 given.value.describe()
             );
-            Slip::new(at, message).help("give a value of that type")
+            Slip::new(at, message).help(format!("give {}", self.takes()))
         })?;
         if self.choices.is_empty() || self.choices.contains(&value) {
             return Ok(value);
@@ -199,15 +223,22 @@ fn parameter(entry: &Entry, slips: &mut Vec<Slip>) -> Option<Parameter> {
                 value.describe(),
                 kind.word()
             );
-            slips.push(Slip::new(tree.at, message).help("make them agree"));
+            slips.push(Slip::new(tree.at, message).help("make them agree: change the value, or the type"));
         }
         read
     };
     let default = tree.get("default").and_then(|default| typed(default, "default"));
-    let choices: Vec<Value> = match tree.get("choices") {
-        Some(choices) => choices.items().iter().filter_map(|choice| typed(choice, "choice")).collect(),
-        None => Vec::new(),
-    };
+    let choices: Vec<Value> = tree
+        .get("choices")
+        .map(Tree::items)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|choice| typed(choice, "choice"))
+        .collect();
+    if let Some(none) = tree.get("choices").filter(|choices| choices.items().is_empty()) {
+        let message = format!("the choices of the parameter `{name}` are {}", none.value.describe());
+        slips.push(Slip::new(none.at, message).help("write them as a list: [VALUE, …]"));
+    }
     let outside = default.as_ref().filter(|default| !choices.is_empty() && !choices.contains(default));
     if let Some(outside) = outside {
         let message = format!(

@@ -42,6 +42,8 @@ pub(super) struct Settled {
     pub slips: Vec<Slip>,
     /// Parameters that something refers to.
     pub used: BTreeSet<String>,
+    /// Whether a part of the last text could not be resolved.
+    is_broken: bool,
 }
 
 /// Whether a reference is resolved only when instances are made.
@@ -54,16 +56,19 @@ impl Scope<'_> {
     pub fn settle(&self, tree: &mut Tree, settled: &mut Settled) {
         match &mut tree.value {
             Value::Text(text) => {
+                settled.is_broken = false;
                 if text.contains("${")
                     && let Some(value) = self.text(text, tree.at, settled)
                 {
                     tree.value = value;
-                    tree.origin = Origin::Resolved;
+                    tree.origin = if settled.is_broken { Origin::Unknown } else { Origin::Resolved };
                 }
             }
             Value::List(items) => items.iter_mut().for_each(|item| self.settle(item, settled)),
             Value::Map(entries) => {
-                entries.iter_mut().for_each(|entry| self.settle(&mut entry.value, settled));
+                for entry in entries {
+                    self.settle(&mut entry.value, settled);
+                }
             }
             _ => {}
         }
@@ -74,6 +79,7 @@ impl Scope<'_> {
         let parts = match pieces(text) {
             Ok(parts) => parts,
             Err(rest) => {
+                settled.is_broken = true;
                 settled.slips.push(
                     Slip::new(at, format!("{rest:?} opens a reference and does not close it"))
                         .help("write the closing `}`, or `$${` for a literal `${`"),
@@ -110,18 +116,15 @@ impl Scope<'_> {
         let found = match inner.split_once('.') {
             Some(("params", name)) => {
                 settled.used.insert(name.to_owned());
+                settled.is_broken |= self.params.is_broken(name);
                 self.param(name)
             }
             Some(("site", name)) => self.site_value(name),
             Some(("env", name)) => self.variable(name),
-            _ => Err((
-                format!("`${{{inner}}}` is not a reference"),
-                "references are ${params.…}, ${nodes.…}, ${target.…}, ${sweep.…}, ${site.…} and ${env.…}; \
-                 `$${` is a literal `${`"
-                    .to_owned(),
-            )),
+            other => Err(no_reference(inner, other)),
         };
         found.unwrap_or_else(|(message, help)| {
+            settled.is_broken = true;
             settled.slips.push(Slip::new(at, message).help(help));
             Value::Text(String::new())
         })
@@ -129,7 +132,7 @@ impl Scope<'_> {
 
     fn param(&self, name: &str) -> Found {
         let known = || self.params.values.keys().map(String::as_str);
-        let unknown = || unknown("parameter", name, known(), "declare it under `params:`");
+        let unknown = || unknown("parameter", name, known(), "declare it under `params:` of this file");
         self.params.values.get(name).cloned().ok_or_else(unknown)
     }
 
@@ -163,6 +166,19 @@ impl Scope<'_> {
             )
         })
     }
+}
+
+/// What is wrong with the inside of a `${…}` that begins with no known word.
+fn no_reference(inner: &str, parts: Option<(&str, &str)>) -> (String, String) {
+    let known = ["params", "nodes", "target", "sweep", "site", "env"];
+    let near = parts.and_then(|(first, rest)| Some((nearest(first, known)?, rest)));
+    let help = match near {
+        Some((word, rest)) => format!("did you mean `${{{word}.{rest}}}`?"),
+        None => "references are ${params.…}, ${nodes.…}, ${target.…}, ${sweep.…}, ${site.…} and ${env.…}; \
+                 `$${` is a literal `${`"
+            .to_owned(),
+    };
+    (format!("`${{{inner}}}` is not a reference"), help)
 }
 
 /// Text that holds no reference, whatever it looks like.

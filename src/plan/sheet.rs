@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::diagnostic::{Slip, SourceFile};
+use super::diagnostic::{Slip, SourceFile, nearest};
 use super::document::{FragmentDocument, LANGUAGE};
 use super::files::Files;
 use super::load::{Given, Mistakes};
@@ -67,11 +67,17 @@ impl SheetReader<'_> {
         prefix: impl FnOnce(&Tree) -> Option<String>,
     ) -> Option<Sheet<T>> {
         let (file, tree) = self.parse(path, asker)?;
-        let set = match prefix(&tree) {
-            Some(prefix) => set_for(self.given, &prefix),
-            None => Vec::new(),
-        };
-        self.settle(file, tree, &set, &mut vec![path.to_owned()])
+        let prefix = prefix(&tree);
+        let set = prefix.as_ref().map(|prefix| set_for(self.given, prefix)).unwrap_or_default();
+        let sheet = self.settle(file, tree, &set, &mut vec![path.to_owned()]);
+        for (name, slip) in &sheet.params.refused {
+            let at = sheet.params.places.get(name).copied().unwrap_or_default();
+            let dotted = prefix.iter().filter(|prefix| !prefix.is_empty()).map(|prefix| format!("{prefix}."));
+            let help = format!("add a `default:`, or give --set {}{name}=VALUE", dotted.collect::<String>());
+            let help = slip.help.clone().unwrap_or(help);
+            self.mistakes.add(&sheet.file, Slip { at, ..slip.clone() }.help(help));
+        }
+        Some(sheet)
     }
 
     /// Reads a fragment with values for its parameters. `open` are the files
@@ -83,22 +89,28 @@ impl SheetReader<'_> {
         with: &[GivenParam],
         open: &mut Vec<PathBuf>,
     ) -> Option<Sheet<FragmentDocument>> {
-        if open.iter().any(|other| other == path) {
-            let message = format!("{} includes itself", path.display());
-            self.mistakes
-                .add(asker.file, Slip::new(asker.at, message).help("remove one of the `include:` lines"));
+        if let Some(first) = open.iter().position(|other| other == path) {
+            let through: Vec<String> =
+                open[first + 1..].iter().map(|file| format!(", through {}", file.display())).collect();
+            let message = format!("{} includes itself{}", path.display(), through.concat());
+            self.mistakes.add(asker.file, Slip::new(asker.at, message).help("remove this `include:`"));
             return None;
         }
         let (file, tree) = self.parse(path, Some(asker))?;
         open.push(path.to_owned());
         let sheet = self.settle::<FragmentDocument>(file, tree, with, open);
         open.pop();
-        let sheet = sheet?;
+        for (name, slip) in &sheet.params.refused {
+            let at = if slip.at == Position::default() { asker.at } else { slip.at };
+            let help = format!("write with: {{{name}: VALUE}}; {} declares it", path.display());
+            let help = slip.help.clone().unwrap_or(help);
+            self.mistakes.add(asker.file, Slip { at, ..slip.clone() }.help(help));
+        }
         for given in with.iter().filter(|given| !sheet.params.values.contains_key(&given.name)) {
             let known = sheet.params.values.keys().map(String::as_str);
             let (message, help) = unknown("parameter", &given.name, known, "declare it in the fragment");
             let message = format!("{message} in {}", path.display());
-            self.mistakes.add(asker.file, Slip::new(asker.at, message).help(help));
+            self.mistakes.add(asker.file, Slip::new(given.at, message).help(help));
         }
         Some(sheet)
     }
@@ -128,8 +140,16 @@ impl SheetReader<'_> {
             self.mistakes.add(&file, Slip::new(tree.at, message).help(help));
             return None;
         }
-        if let Some(slip) = newer(&tree) {
+        if let Some(slip) = wrong_version(&tree) {
             self.mistakes.add(&file, slip);
+            return None;
+        }
+        if let Some(Asker { file, at, what }) = asker
+            && let Some(other) = other_kind(&tree, what)
+        {
+            let message = format!("{} is a {other}, and a {what} is needed here", path.display());
+            let help = format!("a {what} begins with `orchestrate: 1` and `{what}: NAME`");
+            self.mistakes.add(file, Slip::new(*at, message).help(help));
             return None;
         }
         Some((file, tree))
@@ -143,13 +163,17 @@ impl SheetReader<'_> {
         mut tree: Tree,
         given: &[GivenParam],
         open: &mut Vec<PathBuf>,
-    ) -> Option<Sheet<T>> {
+    ) -> Sheet<T> {
         let mut slips = Vec::new();
         self.settle_params(&mut tree, &mut slips);
         let params = params::resolve(&tree, given, self.alone, &mut slips);
         let settled = self.settle_entries(&mut tree, &params);
         slips.extend(settled.slips);
-        for (name, at) in params.places.iter().filter(|(name, _)| !settled.used.contains(*name)) {
+        let misspelled = settled.used.iter().filter(|used| !params.places.contains_key(*used));
+        let misspelled: Vec<&str> = misspelled.map(String::as_str).collect();
+        let is_used =
+            |name: &String| settled.used.contains(name) || nearest(name, misspelled.clone()).is_some();
+        for (name, at) in params.places.iter().filter(|(name, _)| !is_used(name)) {
             let message = format!("nothing refers to the parameter `{name}`");
             slips.push(
                 Slip::new(*at, message)
@@ -161,7 +185,7 @@ impl SheetReader<'_> {
         let nodes = take_nodes(&mut tree, &file);
         let mut sheet = Sheet { file, tree, document, params, nodes };
         self.include(&mut sheet, open);
-        Some(sheet)
+        sheet
     }
 
     /// Defaults of parameters may name the site and the environment.
@@ -200,8 +224,7 @@ impl SheetReader<'_> {
     }
 
     fn include<T>(&mut self, sheet: &mut Sheet<T>, open: &mut Vec<PathBuf>) {
-        let include =
-            std::mem::take(&mut sheet.tree.get("include").map(Tree::items).unwrap_or_default().to_vec());
+        let include = sheet.tree.get("include").map(Tree::items).unwrap_or_default().to_vec();
         for item in &include {
             let mut slips = Vec::new();
             let named = named_fragment(item, &mut slips);
@@ -259,13 +282,24 @@ fn take_nodes(tree: &mut Tree, file: &Arc<SourceFile>) -> Vec<Written> {
     written.collect()
 }
 
-/// A file of a newer language is not looked at any further.
-fn newer(tree: &Tree) -> Option<Slip> {
+/// A file of another version of the language is not looked at any further.
+pub(super) fn wrong_version(tree: &Tree) -> Option<Slip> {
     let version = tree.get("orchestrate")?;
     let Value::Number(number) = &version.value else { return None };
-    let number = number.integer().filter(|number| *number > LANGUAGE.into())?;
-    let message = format!("the file is of version {number}, this program reads up to {LANGUAGE}");
-    Some(Slip::new(version.at, message).help("use a newer orchestrate"))
+    let number = number.integer()?;
+    if number > LANGUAGE.into() {
+        let message = format!("the file is of version {number}, this program reads up to {LANGUAGE}");
+        return Some(Slip::new(version.at, message).help("use a newer orchestrate"));
+    }
+    let slip = Slip::new(version.at, format!("there is no version {number} of the plan language"));
+    (number < 1).then(|| slip.help(format!("write `orchestrate: {LANGUAGE}`")))
+}
+
+/// What a file is by the key that names it, where that is not what is wanted.
+pub(super) fn other_kind(tree: &Tree, wanted: &str) -> Option<&'static str> {
+    let kinds = [("target", "target"), ("fragment", "fragment"), ("name", "plan"), ("values", "site file")];
+    let found = kinds.iter().find(|(key, _)| tree.get(key).is_some()).map(|(_, kind)| *kind);
+    found.filter(|found| *found != wanted && tree.get(wanted).is_none())
 }
 
 /// The file, its place and the parameters of one item of `include:`.
@@ -283,11 +317,16 @@ fn named_fragment(item: &Tree, slips: &mut Vec<Slip>) -> Option<(String, Positio
         slips.push(slip.help("write `file: FRAGMENT.yaml`, and `with: {NAME: VALUE}` for its parameters"));
         return None;
     };
-    let with = item.get("with").map(Tree::entries).unwrap_or_default();
+    let with = item.get("with");
+    if let Some(with) = with.filter(|with| !matches!(with.value, Value::Map(_))) {
+        let message = format!("`with` is {}, not values by their names", with.value.describe());
+        slips.push(Slip::new(with.at, message).help("write with: {NAME: VALUE}"));
+    }
+    let with = with.map(Tree::entries).unwrap_or_default();
     let with = with.iter().filter_map(|entry| {
         let value = params::scalar(&entry.value, &entry.key, slips)?;
-        let how = format!("with {}: {}", entry.key, value.as_text().unwrap_or_default());
-        Some(GivenParam { name: entry.key.clone(), value, how })
+        let how = format!("`{}: {}`", entry.key, value.as_text().unwrap_or_default());
+        Some(GivenParam { name: entry.key.clone(), value, how, at: entry.at })
     });
     Some((file, at, with.collect()))
 }
@@ -301,6 +340,16 @@ impl Mistakes {
             None => {
                 first.insert(node.name.clone(), (Arc::clone(&node.file), node.at));
                 true
+            }
+            Some((file, at)) if file.path == node.file.path && *at == node.at => {
+                let message = format!(
+                    "`{}` is there twice, because {} is included twice",
+                    node.name,
+                    file.path.display()
+                );
+                let help = "include it once; `sweep:` makes several instances of a node";
+                self.add(&node.file, Slip::new(node.at, message).help(help));
+                false
             }
             Some((file, at)) => {
                 let help = format!("the other is at {}:{}; rename one of them", file.path.display(), at.line);

@@ -9,9 +9,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 use super::diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile};
-use super::document::LANGUAGE;
 use super::files::Files;
 use super::params::scalar;
+use super::sheet::{other_kind, wrong_version};
 use super::tree::Tree;
 use super::typed::from_tree;
 use super::yaml;
@@ -24,6 +24,7 @@ pub struct Site {
     pub orchestrate: u32,
     /// Values that `${site.NAME}` stands for: paths, ports, programs.
     #[serde(default)]
+    #[expect(clippy::zero_sized_map_values, reason = "the values are read as they are written")]
     pub values: BTreeMap<String, SiteValue>,
 }
 
@@ -65,12 +66,16 @@ pub fn read_site(files: &dyn Files, path: &Path) -> Result<BTreeMap<String, Stri
 }
 
 fn values(tree: &Tree, slips: &mut Vec<Slip>) -> BTreeMap<String, String> {
-    let site: Option<Site> = from_tree(tree, slips);
-    if site.is_some_and(|site| site.orchestrate > LANGUAGE) {
-        let at = tree.get("orchestrate").map_or(tree.at, |version| version.at);
-        let message = format!("the file is of a newer version, this program reads up to {LANGUAGE}");
-        slips.push(Slip::new(at, message).help("use a newer orchestrate"));
+    if let Some(slip) = wrong_version(tree) {
+        slips.push(slip);
+        return BTreeMap::new();
     }
+    if let Some(other) = other_kind(tree, "values").filter(|other| *other != "site file") {
+        let message = format!("this is a {other}, and a site file is needed here");
+        slips.push(Slip::new(tree.at, message).help("a site file has `orchestrate: 1` and `values:`"));
+        return BTreeMap::new();
+    }
+    let _: Option<Site> = from_tree(tree, slips);
     let entries = tree.get("values").map(Tree::entries).unwrap_or_default();
     let value = |entry: &super::tree::Entry| {
         Some((entry.key.clone(), scalar(&entry.value, &entry.key, slips)?.as_text()?))

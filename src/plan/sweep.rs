@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::diagnostic::{Slip, SourceFile};
 use super::params::scalar;
-use super::tree::{Entry, Position, Tree, Value};
+use super::tree::{Entry, Origin, Position, Tree, Value};
 use crate::value::reference::{Piece, pieces};
 
 /// Names whose values change together: one name of a grid, or all of a zip.
@@ -63,40 +63,39 @@ pub(super) fn axes(sweep: &Tree, file: &Arc<SourceFile>, slips: &mut Vec<Slip>) 
     }
     for form in sweep.entries() {
         let columns: Vec<Column> =
-            form.value.entries().iter().filter_map(|entry| Column::read(entry, slips)).collect();
-        if form.value.entries().is_empty() {
+            form.value.entries().iter().map(|entry| Column::read(entry, slips)).collect();
+        let is_form = ["grid", "zip"].contains(&form.key.as_str());
+        if !is_form {
+            slips.push(no_form(form));
+        } else if columns.is_empty() {
             slips.push(nothing(form.value.at));
         }
         match form.key.as_str() {
-            "grid" => axes.extend(columns.into_iter().map(|column| {
-                Axis {
-                    names: vec![column.name],
-                    at: column.at,
-                    file: Arc::clone(file),
-                    points: column
-                        .steps
-                        .into_iter()
-                        .map(|(label, value)| Point { labels: vec![label], values: vec![value] })
-                        .collect(),
-                }
-            })),
             "zip" => axes.extend(zipped(columns, form.at, file, slips)),
-            _ => slips.push(
-                Slip::new(form.at, format!("unknown key `{}`", form.key))
-                    .help("a sweep has `grid:` (every combination) or `zip:` (step by step)"),
-            ),
+            _ if columns.is_empty() && !is_form => {
+                axes.push(Column::unknown(&form.key, form.at).into_axis(file));
+            }
+            _ => axes.extend(columns.into_iter().map(|column| column.into_axis(file))),
         }
     }
     for axis in &axes {
         axis.refuse_repetition(slips);
     }
-    refuse_references(sweep, slips);
     axes
 }
 
+/// A key of a sweep that is neither of its two.
+fn no_form(form: &Entry) -> Slip {
+    let help = match form.value.value {
+        Value::List(_) => format!("write grid: {{{}: […]}}", form.key),
+        _ => "a sweep has `grid:` (every combination) or `zip:` (step by step)".to_owned(),
+    };
+    Slip::new(form.at, format!("`{}` stands where `grid` or `zip` is needed", form.key)).help(help)
+}
+
 /// A sweep is what instances are made from, so its values are known before.
-fn refuse_references(sweep: &Tree, slips: &mut Vec<Slip>) {
-    sweep.visit_texts(&mut |text, at| {
+fn refuse_references(values: &Tree, slips: &mut Vec<Slip>) {
+    values.visit_texts(&mut |text, at| {
         let references = pieces(text).unwrap_or_default();
         if references.iter().any(|piece| matches!(piece, Piece::Reference(_))) {
             let slip =
@@ -118,7 +117,18 @@ struct Column {
 }
 
 impl Column {
-    fn read(entry: &Entry, slips: &mut Vec<Slip>) -> Option<Self> {
+    /// What stands for a name whose values are wrong.
+    fn unknown(name: &str, at: Position) -> Self {
+        Self { name: name.to_owned(), at, steps: vec![("…".to_owned(), Tree::unknown(at))] }
+    }
+
+    fn into_axis(self, file: &Arc<SourceFile>) -> Axis {
+        let point = |(label, value)| Point { labels: vec![label], values: vec![value] };
+        let points = self.steps.into_iter().map(point).collect();
+        Axis { names: vec![self.name], at: self.at, file: Arc::clone(file), points }
+    }
+
+    fn read(entry: &Entry, slips: &mut Vec<Slip>) -> Self {
         let before = slips.len();
         let name = &entry.key;
         if name == "target" || !is_label(name) {
@@ -137,7 +147,7 @@ impl Column {
             other => {
                 let message = format!("the values of `{name}` are {}, not a list", other.describe());
                 slips.push(Slip::new(entry.value.at, message).help("write [VALUE, …]"));
-                return None;
+                return Self::unknown(name, entry.at);
             }
         };
         if steps.is_empty() && slips.len() == before {
@@ -151,21 +161,33 @@ impl Column {
                 slips.push(Slip::new(value.at, message).help(help));
             }
         }
-        (slips.len() == before).then(|| Self { name: name.clone(), at: entry.at, steps })
+        refuse_references(&entry.value, slips);
+        if slips.len() > before {
+            return Self::unknown(name, entry.at);
+        }
+        Self { name: name.clone(), at: entry.at, steps }
     }
 }
 
 /// One axis of all columns, if they have as many steps.
-fn zipped(columns: Vec<Column>, at: Position, file: &Arc<SourceFile>, slips: &mut Vec<Slip>) -> Option<Axis> {
+fn zipped(
+    mut columns: Vec<Column>,
+    at: Position,
+    file: &Arc<SourceFile>,
+    slips: &mut Vec<Slip>,
+) -> Option<Axis> {
     let first = columns.first()?;
-    let (length, name) = (first.steps.len(), first.name.clone());
+    let (mut length, name) = (first.steps.len(), first.name.clone());
+    let is_known = |column: &Column| column.steps.iter().all(|(_, value)| value.origin != Origin::Unknown);
     if let Some(other) = columns.iter().find(|column| column.steps.len() != length) {
-        let message =
-            format!("`{}` takes {} values and `{name}` takes {length}", other.name, other.steps.len());
-        slips.push(
-            Slip::new(other.at, message).help("a zip needs as many values of each; `grid:` combines all"),
-        );
-        return None;
+        if columns.iter().all(is_known) {
+            let message =
+                format!("`{}` takes {} values and `{name}` takes {length}", other.name, other.steps.len());
+            let help = "a zip needs as many values of each; `grid:` combines all";
+            slips.push(Slip::new(other.at, message).help(help));
+        }
+        columns = columns.iter().map(|column| Column::unknown(&column.name, column.at)).collect();
+        length = 1;
     }
     let names = columns.iter().map(|column| column.name.clone()).collect();
     let mut points: Vec<Point> =

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Most characters of a text that a message repeats.
+const LONGEST: usize = 80;
+
 /// A place in a file; lines and columns count from 1, and line 0 is the file
 /// as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -33,6 +36,8 @@ pub enum Origin {
     /// A reference stood here, or the value was given on the command line:
     /// text may serve as a number and a number as text.
     Resolved,
+    /// What stood here is a mistake that is known: nothing more is said of it.
+    Unknown,
 }
 
 /// A YAML 1.2 value.
@@ -73,6 +78,12 @@ impl Tree {
     #[must_use]
     pub fn resolved(value: Value, at: Position) -> Self {
         Self { value, at, origin: Origin::Resolved }
+    }
+
+    /// The place of a value that is wrong in a way that is known.
+    #[must_use]
+    pub fn unknown(at: Position) -> Self {
+        Self { value: Value::Text(String::new()), at, origin: Origin::Unknown }
     }
 
     /// The entry with this key, if the tree is a mapping that has it.
@@ -133,6 +144,10 @@ impl Value {
             Self::Null => "nothing".to_owned(),
             Self::Bool(value) => format!("the boolean {value}"),
             Self::Number(number) => format!("the number {number}"),
+            Self::Text(value) if value.chars().count() > LONGEST => {
+                let start: String = value.chars().take(LONGEST).collect();
+                format!("the text {:?}", start + "…")
+            }
             Self::Text(value) => format!("the text {value:?}"),
             Self::List(_) => "a list".to_owned(),
             Self::Map(_) => "a mapping".to_owned(),

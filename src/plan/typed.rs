@@ -8,11 +8,14 @@ use serde::de::{
     VariantAccess, Visitor,
 };
 
-use super::diagnostic::Slip;
+use super::diagnostic::{Slip, nearest};
 use super::mistake::{Faults, Mistake};
 use super::tree::{Entry, Number, Origin, Position, Tree, Value};
 use super::yaml::misread;
 use crate::value::reference::{Piece, pieces};
+
+/// The way out where a value is known too late.
+const KNOWN_BEFORE: &str = "write the value itself, or use a parameter";
 
 /// Reads a typed value. Every mistake goes to `slips`; there is a value only
 /// where there is none.
@@ -82,6 +85,9 @@ impl<'a> Reader<'a> {
 
     fn mismatch(self, expected: &str) -> Mistake {
         let found = &self.tree.value;
+        if let Some(later) = found_later(found) {
+            return self.mistake(later).help(KNOWN_BEFORE);
+        }
         let mistake = self.mistake(format!("expected {expected}, found {}", found.describe()));
         match (expected, found) {
             ("text", Value::Number(_) | Value::Bool(_)) => mistake.help(format!(
@@ -89,6 +95,8 @@ impl<'a> Reader<'a> {
                 found.as_text().unwrap_or_default()
             )),
             ("text", Value::Null) => mistake.help("write the text, or \"\" for an empty one"),
+            ("text", _) => mistake
+                .help("write one value; text that begins with a bracket or holds `: ` stands in quotes"),
             ("true or false", Value::Text(text)) => mistake.help(match misread(text) {
                 Some("the boolean true") => "write true",
                 Some("the boolean false") => "write false",
@@ -103,17 +111,22 @@ impl<'a> Reader<'a> {
             ("a mapping", _) => {
                 mistake.help("write `key: value` lines, indented below the key, or {} for none")
             }
-            ("a number" | "a whole number", Value::Text(text)) if self.is_number(text) => {
+            ("a number" | "a whole number", Value::Text(text)) if Number::parse(text).is_some() => {
                 mistake.help("write it without quotes")
             }
+            ("a number" | "a whole number", Value::Text(text))
+                if text.contains('_') && Number::parse(&text.replace('_', "")).is_some() =>
+            {
+                mistake.help(format!("write {}", text.replace('_', "")))
+            }
+            ("a duration", Value::Number(number)) => {
+                mistake.help(format!("write it with its unit: {number}s, or with ms, m, h or d"))
+            }
+            ("a duration", _) => mistake.help("write a whole number and ms, s, m, h or d, such as 30s"),
             ("a number" | "a whole number", _) => mistake.help("write a number such as 1, without a unit"),
             ("nothing", _) => mistake.help("remove the value; it takes no settings"),
             _ => mistake,
         }
-    }
-
-    fn is_number(self, text: &str) -> bool {
-        Number::parse(text).is_some()
     }
 
     fn visit_text<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
@@ -145,12 +158,7 @@ impl<'a> Reader<'a> {
         for piece in pieces(text).unwrap_or_default() {
             match piece {
                 Piece::Literal(part) => literal.push_str(&part),
-                Piece::Reference(inner) => {
-                    let message = format!(
-                        "`${{{inner}}}` is known only once that node has run, and this is needed before"
-                    );
-                    return Err(self.mistake(message).help("write the value itself, or use a parameter"));
-                }
+                Piece::Reference(inner) => return Err(self.mistake(later(inner)).help(KNOWN_BEFORE)),
             }
         }
         Ok(literal)
@@ -170,11 +178,8 @@ impl<'a> Reader<'a> {
             return Err(self.mistake(message).help(help.unwrap_or_else(|| "remove the fraction".to_owned())));
         };
         if integer < least || integer > most {
-            let range = match (least, most) {
-                (0, most) if most >= i64::MAX.into() => "of 0 or more".to_owned(),
-                (_, most) if most >= i64::MAX.into() => "of at most 19 digits".to_owned(),
-                (least, most) => format!("from {least} to {most}"),
-            };
+            let range =
+                if integer < least { format!("of {least} or more") } else { format!("of {most} or less") };
             let message = format!("expected a whole number {range}, found {integer}");
             return Err(self.mistake(message).help("write a number in that range"));
         }
@@ -227,13 +232,32 @@ fn visit_fields<'de, V: Visitor<'de>>(
     at: Position,
     faults: &Faults,
 ) -> Result<V::Value, Mistake> {
-    let fields = Entries { entries: entries.iter(), without, value: None, faults };
+    let fields = Entries { rest: entries.iter(), without, value: None, faults };
     visitor.visit_map(fields).map_err(|mistake| {
-        let left_out =
-            |key: &str| entries.iter().any(|entry| entry.key == key && faults.is_left_out(&entry.value));
+        let left_out = |key: &str| {
+            entries.iter().any(|entry| is_meant(&entry.key, key) && faults.is_left_out(&entry.value))
+        };
         let mut mistake = mistake.at(at);
         mistake.follows |= mistake.missing.is_some_and(left_out);
         mistake
+    })
+}
+
+/// Whether a key that is wrong stands for one that is missing.
+fn is_meant(key: &str, missing: &str) -> bool {
+    nearest(key, [missing]).is_some()
+}
+
+/// Why a value cannot be known in time.
+fn later(reference: &str) -> String {
+    format!("`${{{reference}}}` is known only once that node has run, and this is needed before")
+}
+
+fn found_later(value: &Value) -> Option<String> {
+    let Value::Text(text) = value else { return None };
+    pieces(text).ok()?.into_iter().find_map(|piece| match piece {
+        Piece::Reference(inner) => Some(later(inner)),
+        Piece::Literal(_) => None,
     })
 }
 
@@ -359,13 +383,16 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         self.deserialize_unit(visitor)
     }
 
-    /// Settings of these two types keep their references until the node runs.
+    /// Settings of the types `Text` and `Input` keep their references until the node runs.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Mistake> {
         let keeps_references = matches!(name, "Text" | "Input");
+        if name == "Duration" && !matches!(&self.tree.value, Value::Text(text) if misread(text).is_none()) {
+            return Err(self.mismatch("a duration"));
+        }
         visitor.visit_newtype_struct(Self { keeps_references, ..self })
     }
 
@@ -420,6 +447,11 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
                 let key = Tree { value: Value::Text(key.clone()), at: *at, origin: Origin::Plain };
                 Alternative { key: &key, value, faults }.deserialize_any(visitor)
             }
+            Value::Map(entries) if entries.len() > 1 => {
+                let (first, second) = (&entries[0].key, &entries[1]);
+                let message = format!("`{first}` and `{}` stand here, where one is needed", second.key);
+                Err(Mistake::new(message).at(second.at).help("keep one of them"))
+            }
             _ => Err(self
                 .mistake(format!("expected one of {}, found {}", variants.join(", "), tree.value.describe()))
                 .help("write one of them")),
@@ -447,7 +479,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
 }
 
 struct Entries<'a> {
-    entries: std::slice::Iter<'a, Entry>,
+    rest: std::slice::Iter<'a, Entry>,
     without: &'a str,
     value: Option<&'a Tree>,
     faults: &'a Faults,
@@ -458,7 +490,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Mistake> {
         let (faults, without) = (self.faults, self.without);
-        let next = self.entries.find(|entry| entry.key != without && !faults.is_left_out(&entry.value));
+        let next = self.rest.find(|entry| entry.key != without && !faults.is_left_out(&entry.value));
         let Some(entry) = next else { return Ok(None) };
         self.value = Some(&entry.value);
         seed.deserialize(entry.key.as_str().into_deserializer())

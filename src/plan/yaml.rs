@@ -30,7 +30,7 @@ pub fn parse(text: &str, slips: &mut Vec<Slip>) -> Option<Tree> {
     for event in Parser::new_from_str_with_options(text, options) {
         let taken = match event {
             Ok((event, span)) => builder.take(event, position(span.start)),
-            Err(error) => Err(syntax(&error)),
+            Err(error) => Err(syntax(&error, text)),
         };
         if let Err(slip) = taken {
             builder.slips.push(slip);
@@ -38,7 +38,10 @@ pub fn parse(text: &str, slips: &mut Vec<Slip>) -> Option<Tree> {
         }
     }
     if builder.root.is_none() {
-        builder.slips.push(Slip::new(Position::default(), "the file is empty").help("see plans/README.md"));
+        builder.slips.push(
+            Slip::new(Position { line: 1, column: 1 }, "the file is empty")
+                .help("begin with `orchestrate: 1`; plans/README.md shows what follows"),
+        );
     }
     builder.root
 }
@@ -77,7 +80,11 @@ impl Builder<'_> {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_tag(tag.is_some(), at);
-                let origin = if style == ScalarStyle::Plain { Origin::Plain } else { Origin::Quoted };
+                let origin = match (tag, style) {
+                    (Some(_), _) => Origin::Unknown,
+                    (None, ScalarStyle::Plain) => Origin::Plain,
+                    (None, _) => Origin::Quoted,
+                };
                 self.scalar(text.into_owned(), origin, anchor, at)
             }
             Event::SequenceStart(_, anchor, tag) => {
@@ -97,8 +104,8 @@ impl Builder<'_> {
     fn refuse_tag(&mut self, tagged: bool, at: Position) {
         if tagged {
             self.slips.push(
-                Slip::new(at, "a YAML tag stands here; plans have none")
-                    .help("remove it, and put text in quotes"),
+                Slip::new(at, "a YAML tag stands before this value; plans have none")
+                    .help("remove it, and put text that begins with `!` in quotes"),
             );
         }
     }
@@ -117,7 +124,8 @@ impl Builder<'_> {
 
     fn begin(&mut self, what: Collection, anchor: usize, at: Position) -> Result<(), Slip> {
         if let Some(Open { what: Collection::Map(_, None), .. }) = self.open.last() {
-            return Err(Slip::new(at, "a key is a list or a mapping").help("a key is text: put it in quotes"));
+            return Err(Slip::new(at, "a list or a mapping stands where a key is needed")
+                .help("a key is text: put it in quotes"));
         }
         if self.open.len() == DEPTH {
             return Err(too_deep(at));
@@ -267,10 +275,19 @@ fn too_many(at: Position) -> Slip {
 
 /// What is wrong with text that is not YAML, in the words of people who write
 /// plans.
-fn syntax(error: &ScanError) -> Slip {
+fn syntax(error: &ScanError, text: &str) -> Slip {
     use ErrorKind as E;
+    let at = position(*error.marker());
+    let line = text.lines().nth(at.line.saturating_sub(1) as usize).unwrap_or_default();
+    let indent = line
+        .char_indices()
+        .nth(at.column.saturating_sub(1) as usize)
+        .map_or(line.len(), |(indent, _)| indent);
+    if let Some(slip) = bare_reference(line, at) {
+        return slip;
+    }
     let (message, help) = match error.kind() {
-        E::RecursionLimitExceeded => return too_deep(position(*error.marker())),
+        E::RecursionLimitExceeded => return too_deep(at),
         E::TabInBlockIndentation
         | E::TabInIndentation
         | E::TabNotAllowed
@@ -287,10 +304,10 @@ fn syntax(error: &ScanError) -> Slip {
             ("a value is missing between two commas", "remove one of the commas")
         }
         E::UnclosedFlowCollection { .. } | E::UnexpectedEofFlowSequence | E::UnexpectedEofFlowMapping => {
-            ("a bracket or brace is not closed", "close it with `]` or `}`")
+            ("the bracket or brace that opens here is not closed", "close it with `]` or `}`")
         }
         E::ExpectedFlowSequenceSeparator | E::ExpectedFlowMappingSeparator | E::InvalidColonPlacement => (
-            "a comma or a closing bracket is missing here",
+            "a comma or a closing bracket is missing before this",
             "separate values with `,`, close the list with `]` or the mapping with `}`",
         ),
         E::MismatchedFlowCollectionEnd { .. } | E::MisplacedFlowCollectionEnd => {
@@ -300,13 +317,20 @@ fn syntax(error: &ScanError) -> Slip {
             "a `key: value` cannot begin here",
             "put text that holds `: ` in quotes, and check the indentation",
         ),
+        E::SimpleKeyExpected | E::ExpectedBlockMappingKey if !line[..indent].trim().is_empty() => {
+            ("the value before this has ended", "put the whole text in quotes, or begin a new line")
+        }
+        E::SimpleKeyExpected | E::ExpectedBlockMappingKey if holds_key(line) => {
+            ("the indentation does not fit here", "align the line with those it belongs to")
+        }
         E::SimpleKeyExpected | E::InvalidSimpleKey | E::ExpectedBlockMappingKey | E::MappingKeyNotAllowed => {
             (
                 "a `key: value` is expected here",
-                "check the indentation, and that a `:` and a space follow the key",
+                "a `:` and a space follow a key, and items of a list begin with `- `",
             )
         }
         E::InvalidIndentation
+        | E::ExpectedDocumentStart
         | E::ExpectedBlockSequenceEntry
         | E::BlockSequenceEntryNotAllowed
         | E::InvalidBlockEntryWhitespace
@@ -315,20 +339,58 @@ fn syntax(error: &ScanError) -> Slip {
         | E::InvalidFlowScalarIndent => {
             ("the indentation does not fit here", "align the line with those it belongs to")
         }
+        E::InvalidBlockScalarHeader | E::ZeroBlockScalarIndent => (
+            "text stands on the line of its `|` or `>`",
+            "begin it on the next line, indented, or put it in quotes",
+        ),
+        E::BomInsideDocument => ("an invisible character, a byte order mark, stands here", "delete it"),
+        E::BlockEntryInFlowCollection => {
+            ("a `- ` item stands between brackets", "separate items with `,` there")
+        }
+        E::MissingAnchorOrAliasName
+        | E::ExpectedTagBang
+        | E::UndeclaredTagHandle
+        | E::InvalidTagTerminator
+        | E::MissingTagUri => (
+            "`&`, `*` and `!` begin something else than text",
+            "put text that begins with one of them in quotes",
+        ),
         E::UnknownQuotedScalarEscape | E::InvalidQuotedScalarHexEscape | E::InvalidUnicodeEscape => {
             ("a backslash in double quotes begins an unknown escape", "double it, or use single quotes")
         }
-        E::UnknownAnchor => ("the alias names no value before it", "write the value out"),
+        E::UnknownAnchor => (
+            "`*` begins an alias, and no value before it has this name",
+            "put text that begins with `*` in quotes, or write the value out",
+        ),
         E::UnexpectedCharacter { .. } => {
             ("a character stands here that cannot begin a value", "put the value in quotes")
         }
         _ => ("this is not YAML", "check the quotes, brackets and indentation around this place"),
     };
-    Slip::new(position(*error.marker()), message).help(help)
+    Slip::new(at, message).help(help)
+}
+
+/// Whether a line is one `key: value`.
+fn holds_key(line: &str) -> bool {
+    line.contains(": ") || line.trim_end().ends_with(':')
+}
+
+/// A reference in a list or mapping in brackets, where its own braces mean
+/// something else.
+fn bare_reference(line: &str, at: Position) -> Option<Slip> {
+    let before = at.column.checked_sub(2)?;
+    let reference: String = line.chars().skip(before as usize).take_while(|c| *c != '}').collect();
+    reference.starts_with("${").then(|| {
+        let place = Position { column: at.column - 1, ..at };
+        Slip::new(place, "a reference between brackets or braces has to be in quotes")
+            .help(format!("write \"{reference}}}\""))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn read(text: &str) -> Tree {
@@ -384,7 +446,7 @@ mod tests {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for n in 1..12 {
             let repeated = vec![format!("*a{}", n - 1); 10].join(", ");
-            bomb.push_str(&format!("a{n}: &a{n} [{repeated}]\n"));
+            writeln!(bomb, "a{n}: &a{n} [{repeated}]").unwrap();
         }
         assert!(wrong(&bomb).message.contains("more than 1000000 values"));
     }
@@ -394,7 +456,10 @@ mod tests {
         for text in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(100_000), "? ".repeat(100_000)]
         {
             let message = wrong(&text).message;
-            assert!(message.contains("nested too deep") || message.contains("a key is"), "{message}");
+            assert!(
+                message.contains("nested too deep") || message.contains("where a key is needed"),
+                "{message}"
+            );
         }
         read(&("[".repeat(DEPTH) + &"]".repeat(DEPTH)));
     }

@@ -73,7 +73,7 @@ impl Sha256 {
 
 /// The text is not 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a digest is 64 hexadecimal digits, found {0:?}")]
+#[error("{0:?} is no digest; write its 64 hexadecimal digits, with nothing before them")]
 pub struct InvalidDigest(String);
 
 fn parse_hex(text: &str) -> Result<[u8; 32], InvalidDigest> {

@@ -28,7 +28,7 @@ impl Duration {
 
 /// The text is not a whole number with a unit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a duration is a whole number with a unit (ms, s, m, h, d), such as 30s, found {0:?}")]
+#[error("{0:?} is no duration; write a whole number and ms, s, m, h or d, such as 30s")]
 pub struct InvalidDuration(String);
 
 impl FromStr for Duration {
@@ -67,9 +67,16 @@ impl Serialize for Duration {
 
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        let Text(text) = Text::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
     }
 }
+
+/// The text of a [`Duration`], under a name by which a reader of plans knows
+/// what a number in its place lacks.
+#[derive(Deserialize)]
+#[serde(rename = "Duration")]
+struct Text(String);
 
 impl JsonSchema for Duration {
     fn schema_name() -> std::borrow::Cow<'static, str> {

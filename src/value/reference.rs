@@ -64,7 +64,7 @@ impl<'de> Deserialize<'de> for Input {
             .map(Self)
             .ok_or_else(|| {
                 de::Error::custom(format!(
-                    "expected a reference to a node, such as \"${{nodes.corpus}}\", found {text:?}"
+                    "a reference to a node is needed, and {text:?} is none; write it as ${{nodes.NAME}}"
                 ))
             })
     }

@@ -80,7 +80,7 @@ fn wanted(kind: &Kind) -> Vec<Wanted<'_>> {
     match kind {
         Kind::ProbeHost(_) | Kind::PythonEnv(_) | Kind::Fetch(_) | Kind::RenderMatrix(_) => Vec::new(),
         Kind::PinCorpus(corpus) => {
-            corpus.context.iter().map(|context| ("context", &context.bundle, "build_bundle")).collect()
+            corpus.context.iter().map(|context| ("context.bundle", &context.bundle, "build_bundle")).collect()
         }
         Kind::BuildBundle(bundle) => bundle.model.iter().map(|model| ("model", model, "fetch")).collect(),
         Kind::Validate(validate) => {

@@ -5,14 +5,17 @@ mod inputs;
 mod serving;
 mod unused;
 
-use super::diagnostic::Slip;
+use std::collections::HashSet;
+
+use super::diagnostic::{Slip, SourceFile};
 use super::load::Mistakes;
-use super::tree::Position;
+use super::tree::{Position, Value};
 use super::{Plan, PlannedNode, yaml};
 
 /// Looks at what the nodes of a plan are to each other.
 pub(super) fn review(plan: &Plan, mistakes: &mut Mistakes) {
     let mut review = Review { plan, mistakes };
+    review.settings();
     review.inputs();
     review.unused();
     // Nodes of the wrong kind make no sense together.
@@ -27,21 +30,53 @@ struct Review<'a> {
 }
 
 impl Review<'_> {
+    /// What cannot be right whatever the other nodes are.
+    fn settings(&mut self) {
+        let mut known = HashSet::new();
+        for node in self.plan.nodes.values() {
+            for unfit in node.kind.unfit() {
+                // Instances of one node have one mistake together.
+                if known.insert((&node.file.path, node.at, unfit.clone())) {
+                    self.add(node, &unfit.setting, unfit.message, &unfit.help);
+                }
+            }
+        }
+        for subject in &self.plan.subjects {
+            if !(0.0..=1.0).contains(&subject.error_limit) {
+                let message = format!("`error_limit` is {}, and is a share from 0 to 1", subject.error_limit);
+                let written = subject.name.rsplit('/').next().unwrap_or_default();
+                let keys = ["subjects", without_instance(written), "error_limit"];
+                let at = place(&self.plan.file, &keys).unwrap_or(subject.mode_at);
+                let slip = Slip::new(at, message);
+                self.mistakes.add(&self.plan.file, slip.help("write 0.05 for five of a hundred requests"));
+            }
+        }
+    }
+
     /// Adds a mistake about a setting of a node.
     fn add(&mut self, node: &PlannedNode, setting: &str, message: String, help: &str) {
-        let slip = Slip::new(place(node, setting), message).help(help);
-        self.mistakes.add(&node.file, slip);
+        let mut keys = vec!["nodes", without_instance(&node.name), node.kind.name()];
+        keys.extend(setting.split('.'));
+        let at = place(&node.file, &keys).unwrap_or(node.at);
+        self.mistakes.add(&node.file, Slip::new(at, message).help(help));
     }
 }
 
-/// Where a setting of a node stands, or else the node; found in the text
+/// Where the value under some keys and numbers stands; found in the text
 /// again, because only mistakes need it.
-fn place(node: &PlannedNode, setting: &str) -> Position {
-    let name = node.name.split('[').next().unwrap_or_default();
-    let tree = yaml::parse(&node.file.text, &mut Vec::new());
-    let found = tree.as_ref().and_then(|tree| {
-        let settings = tree.get("nodes")?.get(name)?.get(node.kind.name())?;
-        Some(settings.get(setting)?.at)
-    });
-    found.unwrap_or(node.at)
+fn place(file: &SourceFile, keys: &[&str]) -> Option<Position> {
+    let tree = yaml::parse(&file.text, &mut Vec::new())?;
+    let mut found = &tree;
+    for key in keys {
+        found = match &found.value {
+            Value::List(items) => items.get(key.parse::<usize>().ok()?)?,
+            _ => found.get(key)?,
+        };
+    }
+    Some(found.at)
+}
+
+/// A name without the instance in brackets behind it.
+fn without_instance(name: &str) -> &str {
+    name.split('[').next().unwrap_or_default()
 }

@@ -21,6 +21,23 @@ impl Review<'_> {
             }
         }
         self.modes();
+        self.correlated_modes();
+    }
+
+    /// A correlation reports the mode of its subject.
+    fn correlated_modes(&mut self) {
+        for subject in &self.plan.subjects {
+            let correlation = subject.roles.iter().find(|(role, _)| role == "correlation");
+            let Some(node) = correlation.and_then(|(_, name)| self.plan.nodes.get(name)) else { continue };
+            if let Kind::Correlate(correlate) = node.kind.as_ref()
+                && correlate.mode != subject.mode
+            {
+                let message =
+                    format!("the subject and its correlation `{}` state different modes", node.name);
+                let slip = Slip::new(subject.mode_at, message).help("state the same `mode:` in both");
+                self.mistakes.add(&self.plan.file, slip);
+            }
+        }
     }
 
     /// The engine behind a bundle.
@@ -75,14 +92,18 @@ impl Review<'_> {
             Dataset::SpecBench => (PinnedForm::SpecBench, "spec_bench"),
             Dataset::SpeedBench => (PinnedForm::SpeedBench, "speed_bench"),
         };
+        let written = match corpus.written_as {
+            PinnedForm::SpecBench => "spec_bench",
+            PinnedForm::SpeedBench => "speed_bench",
+        };
         if corpus.written_as != form {
             let message =
-                format!("`dataset` is {word}, and `{}` is written in another form", load.corpus.0.node);
+                format!("`dataset` is {word}, and `{}` is written as {}", load.corpus.0.node, written);
             self.add(
                 node,
                 "dataset",
                 message,
-                &format!("write `written_as: {word}` in the corpus, or take its form here"),
+                &format!("write `written_as: {word}` in the corpus, or `dataset: {written}` here"),
             );
         } else if load.dataset == Dataset::SpecBench && all_turns {
             let message = format!(
@@ -129,7 +150,7 @@ impl Review<'_> {
             );
             self.add(
                 node,
-                "context",
+                "context.reserved_output_tokens",
                 message,
                 "lower `reserved_output_tokens`, or give the engine a longer context",
             );
