@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::{CommandError, PlanArgs, StateArgs, draws, store_dir, terminal_width};
 use crate::dag::Dag;
+use crate::evidence::redact::SiteValues;
 use crate::node::World;
 use crate::run::{self, Options, RunReport};
 use crate::store::Store;
@@ -48,6 +49,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
     }
     let dag = Dag::new(&plan)?;
     let store = Store::open(&store_dir()?)?;
+    let private = SiteValues::new(&site, &plan.texts());
     let options = Options {
         state_dir: args.state.state.clone(),
         keep_going: args.keep_going,
@@ -61,13 +63,13 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
             |source| CommandError::Io { what: "the async runtime could not start".to_owned(), source },
         )?;
     let report: RunReport = runtime.block_on(async {
-        let world = world(store).await?;
+        let world = world(store, private).await?;
         Ok::<_, CommandError>(run::apply(&plan, &dag, &options, Arc::new(world)).await?)
     })?;
     Ok(report.exit_code)
 }
 
-async fn world(store: Store) -> Result<World, CommandError> {
+async fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
     let variables = process::base_environment(std::env::vars_os());
     let host = host::probe(&variables).await;
     let no_color = std::env::var_os("NO_COLOR").is_some();
@@ -76,6 +78,7 @@ async fn world(store: Store) -> Result<World, CommandError> {
     Ok(World {
         store,
         variables,
+        site,
         supervisor: process::child::this_executable().to_owned(),
         host,
         events: Box::new(move |event| reporter.lock().unwrap_or_else(PoisonError::into_inner).report(&event)),

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::{CommandError, PlanArgs, StateArgs, store_dir};
 use crate::dag::Dag;
+use crate::evidence::redact::SiteValues;
 use crate::node::World;
 use crate::plan::Plan;
 use crate::run::{self, Question, RunError};
@@ -58,7 +59,7 @@ impl Loaded {
         let question = Question {
             plan: &self.plan,
             dag: &self.dag,
-            world: Arc::new(world(Store::read_only(&store_dir()?))?),
+            world: Arc::new(world(Store::read_only(&store_dir()?), SiteValues::new(&self.site, &self.plan.texts()))?),
             state_dir: state_dir.unwrap_or(Path::new(".orchestrate")),
             site: &self.site,
             remeasure,
@@ -69,7 +70,7 @@ impl Loaded {
 }
 
 /// A world in which nothing is run.
-fn world(store: Store) -> Result<World, CommandError> {
+fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
     let io = |source| CommandError::Io { what: "the async runtime could not start".to_owned(), source };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io)?;
     let variables = process::base_environment(std::env::vars_os());
@@ -79,6 +80,7 @@ fn world(store: Store) -> Result<World, CommandError> {
     Ok(World {
         store,
         variables,
+        site,
         supervisor: process::child::this_executable().to_owned(),
         host,
         events: Box::new(drop),

@@ -135,6 +135,7 @@ bundle:
             build_command: self.build_command(context)?,
             model,
         };
+        bundle = context.world.public(&bundle)?;
         bundle.digest = bundle.content_digest();
         let manifest = context.store().put_json(&bundle)?;
         let model = Artifact::File { name: bundle.model.name.clone(), digest: bundle.model.digest };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -14,6 +15,7 @@ use crate::event::{Event, Outcome};
 use crate::evidence::bundle::Bundle;
 use crate::evidence::host::Host;
 use crate::evidence::mode::Mode;
+use crate::evidence::redact::SiteValues;
 use crate::process::{self, Command, Ended};
 use crate::store::{EnvironmentSlot, Store};
 use crate::value::reference::{Piece, pieces};
@@ -36,6 +38,8 @@ pub struct World {
     pub supervisor: PathBuf,
     /// The machine.
     pub host: Host,
+    /// What no evidence may hold.
+    pub site: SiteValues,
     /// Takes what happens.
     pub events: Box<dyn Fn(Event) + Send + Sync>,
     /// Turns true when the user wants everything to stop.
@@ -123,6 +127,15 @@ pub struct Context {
     pub services: BTreeMap<String, Arc<LiveService>>,
     /// The plan's subjects, for nodes that read them.
     pub subjects: Vec<SubjectInputs>,
+}
+
+impl World {
+    /// A document without the values of this machine's site.
+    pub fn public<T: Serialize + DeserializeOwned>(&self, document: &T) -> Result<T, Failure> {
+        serde_json::to_value(document)
+            .and_then(|value| serde_json::from_value(self.site.mask_value(value)))
+            .map_err(|error| Failure::failed(format!("the evidence cannot be written: {error}")))
+    }
 }
 
 impl Context {

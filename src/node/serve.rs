@@ -157,7 +157,7 @@ impl Serve {
         let live = Arc::new(LiveService {
             url: candidate.url,
             model_name: self.model_name.clone(),
-            evidence_digest: context.store().put_json(&evidence)?,
+            evidence_digest: context.store().put_json(&context.world.public(&evidence)?)?,
             engine,
             bundle,
             model,

@@ -59,6 +59,20 @@ pub struct Plan {
     pub subjects: Vec<Subject>,
 }
 
+impl Plan {
+    /// The texts of the files it is written in, each once.
+    #[must_use]
+    pub fn texts(&self) -> Vec<&str> {
+        let mut files: Vec<&Arc<SourceFile>> = vec![&self.file];
+        for node in self.nodes.values() {
+            if !files.iter().any(|file| Arc::ptr_eq(file, &node.file)) {
+                files.push(&node.file);
+            }
+        }
+        files.into_iter().map(|file| file.text.as_str()).collect()
+    }
+}
+
 /// One target of a plan.
 #[derive(Debug, Clone)]
 pub struct Target {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::key::Key;
 use super::{millis, timestamp};
 use crate::event::Outcome;
-use crate::node::{Artifact, Failure, InputRecord, Produced};
+use crate::node::{Artifact, Failure, InputRecord, Produced, World};
 use crate::plan::PlannedNode;
 use crate::state::NodeRow;
 use crate::store::{Store, StoreError, StoredResult};
@@ -107,11 +107,12 @@ pub(super) fn called(stored: &StoredResult, blob: Digest) -> String {
 /// Stores what a node produced. An empty output is a failure, so that nothing
 /// empty is ever reused.
 pub(super) fn keep(
-    store: &Store,
+    world: &World,
     produced: &Produced,
     made: Made<'_>,
 ) -> Result<(BTreeMap<String, Artifact>, Digest), Failure> {
-    let evidence = store.put_json(&produced.evidence)?;
+    let store = &world.store;
+    let evidence = store.put_json(&world.site.mask_value(produced.evidence.clone()))?;
     let mut outputs = BTreeMap::new();
     let mut blobs = Vec::new();
     for (name, artifact) in &produced.outputs {

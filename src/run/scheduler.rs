@@ -248,7 +248,7 @@ impl<'a> Scheduler<'a> {
         let made =
             Made { key: &key, services: &services, primed_by: self.primed_by(&name), started_at, took };
         let (mut record, failure) =
-            match result.and_then(|produced| keep(&self.walk.world.store, &produced, made)) {
+            match result.and_then(|produced| keep(&self.walk.world, &produced, made)) {
                 Ok((outputs, evidence)) => {
                     // What is left of a finished node's work directory is not needed.
                     let _ = fs::remove_dir_all(&work);
@@ -266,13 +266,15 @@ impl<'a> Scheduler<'a> {
     /// The record of a node that did not succeed; evidence of the failed work
     /// is kept for reports, and never as a result.
     fn failed(&self, node: &PlannedNode, failure: &Failure) -> InputRecord {
+        let world = &self.walk.world;
         let outcome = match failure.kind {
             FailureKind::Cancelled => Outcome::Cancelled,
             FailureKind::Failed | FailureKind::Environment => Outcome::Failed,
         };
         let evidence =
-            failure.evidence.as_ref().and_then(|evidence| self.walk.world.store.put_json(evidence).ok());
-        InputRecord { reason: Some(failure.message.clone()), evidence, ..blank(node, outcome) }
+            failure.evidence.clone().map(|evidence| world.site.mask_value(*evidence));
+        let evidence = evidence.and_then(|evidence| world.store.put_json(&evidence).ok());
+        InputRecord { reason: Some(world.site.mask(&failure.message)), evidence, ..blank(node, outcome) }
     }
 
     /// Stops every service whose users have all ended, and settles it.
@@ -340,10 +342,12 @@ impl<'a> Scheduler<'a> {
             ..row(node, attempt, started_at, took)
         };
         self.state.record_node(&self.walk.world.run, &row)?;
+        // Who runs it may see what is not recorded.
+        let told = failure.as_ref().filter(|_| record.outcome == Outcome::Failed);
         (self.walk.world.events)(Event::NodeFinished {
             node: node.name.clone(),
             outcome: record.outcome,
-            reason: record.reason.clone(),
+            reason: told.map(|failure| failure.message.clone()).or_else(|| record.reason.clone()),
             took,
             log_tail: failure.as_ref().and_then(|failure| failure.log_tail.clone()),
         });

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::*;
+use crate::evidence::redact::SiteValues;
 use crate::plan::{Given, load};
 use crate::store::Store;
 use crate::value::Digest;
@@ -40,6 +41,7 @@ impl Scene {
         let world = World {
             store: Store::open(&dir.path().join("store")).unwrap(),
             variables: BTreeMap::new(),
+            site: SiteValues::default(),
             supervisor: PathBuf::new(),
             host: runtime.block_on(crate::host::probe(&BTreeMap::new())),
             events: Box::new(drop),
