@@ -1,14 +1,15 @@
 //! A plan as a graph: what depends on what, in which order, and what is
 //! impossible.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use petgraph::{Direction, algo};
 
-use crate::plan::{Diagnostic, Diagnostics, Plan, Slip};
+use crate::plan::{Diagnostic, Diagnostics, Plan, Slip, cycle_in};
 
 /// Why one node depends on another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +51,10 @@ impl Dag {
                 graph.add_edge(from, index[&node.name], edge);
             }
         }
-        let Ok(order) = algo::toposort(&graph, None) else { return Err(cycle(plan, &graph)) };
+        let order = in_order(&graph);
+        if order.len() < graph.node_count() {
+            return Err(cycle(plan, &graph));
+        }
         let order = order.into_iter().map(|at| graph[at].clone()).collect();
         let dag = Self { graph, index, order };
         dag.check_subjects(plan)?;
@@ -139,13 +143,34 @@ impl Dag {
     }
 }
 
+/// Every node after what it depends on, otherwise in the order of the plan.
+/// Nodes of a cycle, and those behind one, are left out.
+fn in_order(graph: &DiGraph<String, Edge>) -> Vec<NodeIndex> {
+    let incoming = |at: NodeIndex| graph.edges_directed(at, Direction::Incoming).count();
+    let mut waits_for: Vec<usize> = graph.node_indices().map(incoming).collect();
+    let free = graph.node_indices().filter(|at| waits_for[at.index()] == 0);
+    let mut ready: BinaryHeap<Reverse<NodeIndex>> = free.map(Reverse).collect();
+    let mut order = Vec::with_capacity(graph.node_count());
+    while let Some(Reverse(at)) = ready.pop() {
+        order.push(at);
+        for dependent in graph.neighbors_directed(at, Direction::Outgoing) {
+            waits_for[dependent.index()] -= 1;
+            if waits_for[dependent.index()] == 0 {
+                ready.push(Reverse(dependent));
+            }
+        }
+    }
+    order
+}
+
 /// Names the nodes of one cycle, each with the line it is written on.
 fn cycle(plan: &Plan, graph: &DiGraph<String, Edge>) -> Diagnostics {
-    let knots = algo::tarjan_scc(graph);
+    let knots = algo::kosaraju_scc(graph);
     let knot = knots
         .iter()
         .find(|knot| knot.len() > 1 || knot.first().is_some_and(|at| graph.contains_edge(*at, *at)));
-    let names: Vec<&str> = knot.into_iter().flatten().map(|at| graph[*at].as_str()).collect();
+    let cycle = knot.map(|knot| cycle_in(graph, knot)).unwrap_or_default();
+    let names: Vec<&str> = cycle.iter().map(|at| graph[*at].as_str()).collect();
     let written: Vec<String> = names
         .iter()
         .filter_map(|name| plan.nodes.get(*name))

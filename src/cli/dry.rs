@@ -59,7 +59,10 @@ impl Loaded {
         let question = Question {
             plan: &self.plan,
             dag: &self.dag,
-            world: Arc::new(world(Store::read_only(&store_dir()?), SiteValues::new(&self.site, &self.plan.texts()))?),
+            world: Arc::new(world(
+                Store::read_only(&store_dir()?),
+                SiteValues::new(&self.site, &self.plan.texts()),
+            )?),
             state_dir: state_dir.unwrap_or(Path::new(".orchestrate")),
             site: &self.site,
             remeasure,

@@ -29,7 +29,8 @@ impl SiteValues {
             .flat_map(|(name, value)| {
                 let stand_in = format!("${{site.{name}}}");
                 // A directory's own name is what `public_text` leaves of it.
-                let last = value.strip_prefix('/').and_then(|path| path.trim_end_matches('/').rsplit('/').next());
+                let last =
+                    value.strip_prefix('/').and_then(|path| path.trim_end_matches('/').rsplit('/').next());
                 let last = last.filter(|last| !last.contains('.')).map(str::to_owned);
                 [Some(value.clone()), last].into_iter().flatten().map(move |word| (word, stand_in.clone()))
             })

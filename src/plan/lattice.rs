@@ -1,11 +1,12 @@
 //! Which instances a plan's nodes have: one for each target and for each step
 //! of the sweeps that a node, or anything it refers to, depends on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
+use super::cycle::cycle_in;
 use super::diagnostic::{Slip, nearest};
 use super::document::{PlanDocument, TargetDocument};
 use super::load::Mistakes;
@@ -347,36 +348,29 @@ impl<'a> Lattice<'a> {
 
     /// Names a cycle inside a knot, each edge with the line it is written on.
     fn report_cycle(&self, graph: &DiGraph<(), Position>, knot: &[NodeIndex], mistakes: &mut Mistakes) {
-        let mut seen: BTreeMap<NodeIndex, usize> = BTreeMap::new();
-        let mut walk: Vec<(NodeIndex, Position)> = Vec::new();
-        let Some(mut at) = knot.iter().copied().min() else { return };
-        let start = loop {
-            if let Some(start) = seen.get(&at) {
-                break *start;
-            }
-            seen.insert(at, walk.len());
-            let mut back = graph.neighbors_directed(at, petgraph::Direction::Incoming);
-            let Some(dependency) = back.find(|dependency| knot.contains(dependency)) else { return };
-            let edge = graph.find_edge(dependency, at).and_then(|edge| graph.edge_weight(edge));
-            walk.push((at, edge.copied().unwrap_or_default()));
-            at = dependency;
-        };
+        let cycle = cycle_in(graph, knot);
         let written = |at: NodeIndex| self.written[self.vertices[at.index()].node];
-        let edges: Vec<String> = walk[start..]
+        let nexts = cycle.iter().cycle().skip(1);
+        let edges: Vec<(NodeIndex, Position)> = cycle
             .iter()
-            .map(|(at, place)| {
-                let node = written(*at);
-                format!("{} ({}:{})", node.name, node.file.path.display(), place.line)
-            })
+            .zip(nexts)
+            .filter_map(|(at, next)| Some((*at, *graph.edge_weight(graph.find_edge(*next, *at)?)?)))
             .collect();
-        let (first, place) = walk[start];
-        let mut names: Vec<&str> = walk[start..].iter().map(|(at, _)| written(*at).name.as_str()).collect();
+        let Some((first, place)) = edges.first().copied() else { return };
+        let mut names: Vec<&str> = edges.iter().map(|(at, _)| written(*at).name.as_str()).collect();
         names.push(names[0]);
+        let edges = edges.iter().map(|(at, place)| {
+            let node = written(*at);
+            format!("{} ({}:{})", node.name, node.file.path.display(), place.line)
+        });
         let message = match names.as_slice() {
             [one, _] => format!("`{one}` waits for itself"),
             names => format!("these nodes wait for each other: {}", names.join(" → ")),
         };
-        let help = format!("each refers to the next: {}; remove one of the references", edges.join(", "));
+        let help = format!(
+            "each refers to the next: {}; remove one of the references",
+            edges.collect::<Vec<_>>().join(", ")
+        );
         mistakes.add(&written(first).file, Slip::new(place, message).help(help));
     }
 

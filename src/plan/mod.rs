@@ -3,6 +3,7 @@
 //! This room knows the settings types of nodes and nothing of running them.
 
 mod check;
+mod cycle;
 pub mod diagnostic;
 pub mod document;
 mod expand;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 pub use check::{Checked, check};
+pub use cycle::cycle_in;
 pub use diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile};
 pub use files::{Disk, Files};
 pub use load::{Given, load, load_from};

@@ -247,17 +247,17 @@ impl<'a> Scheduler<'a> {
         self.forced.remove(&name);
         let made =
             Made { key: &key, services: &services, primed_by: self.primed_by(&name), started_at, took };
-        let (mut record, failure) =
-            match result.and_then(|produced| keep(&self.walk.world, &produced, made)) {
-                Ok((outputs, evidence)) => {
-                    // What is left of a finished node's work directory is not needed.
-                    let _ = fs::remove_dir_all(&work);
-                    let record =
-                        InputRecord { outputs, evidence: Some(evidence), ..blank(node, Outcome::Succeeded) };
-                    (record, None)
-                }
-                Err(failure) => (self.failed(node, &failure), Some(failure)),
-            };
+        let (mut record, failure) = match result.and_then(|produced| keep(&self.walk.world, &produced, made))
+        {
+            Ok((outputs, evidence)) => {
+                // What is left of a finished node's work directory is not needed.
+                let _ = fs::remove_dir_all(&work);
+                let record =
+                    InputRecord { outputs, evidence: Some(evidence), ..blank(node, Outcome::Succeeded) };
+                (record, None)
+            }
+            Err(failure) => (self.failed(node, &failure), Some(failure)),
+        };
         record.services = services;
         record.key = Some(key.digest);
         self.end(node, record, failure, started_at, took)
@@ -271,8 +271,7 @@ impl<'a> Scheduler<'a> {
             FailureKind::Cancelled => Outcome::Cancelled,
             FailureKind::Failed | FailureKind::Environment => Outcome::Failed,
         };
-        let evidence =
-            failure.evidence.clone().map(|evidence| world.site.mask_value(*evidence));
+        let evidence = failure.evidence.clone().map(|evidence| world.site.mask_value(*evidence));
         let evidence = evidence.and_then(|evidence| world.store.put_json(&evidence).ok());
         InputRecord { reason: Some(world.site.mask(&failure.message)), evidence, ..blank(node, outcome) }
     }
