@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::build_bundle::public_command;
+use super::settings::{Unfit, Wanted, none_at_all};
 use super::{Artifact, Class, Context, Failure, LiveService, Node, Produced, to_value};
 use crate::corpus::{Manifest, PinnedForm};
 use crate::evidence::bundle::Setting;
@@ -122,6 +123,19 @@ load:
             settings.remove("timeout");
         }
         Ok(settings)
+    }
+
+    fn unfit(&self) -> Vec<Unfit> {
+        none_at_all([("concurrency", self.concurrency == 0), ("max_tokens", self.max_tokens == 0)])
+    }
+
+    fn wanted(&self) -> Vec<Wanted<'_>> {
+        vec![
+            Wanted::new("client", &self.client, "python_env"),
+            Wanted::new("server", &self.server, "serve"),
+            Wanted::new("corpus", &self.corpus, "pin_corpus"),
+            Wanted::new("bundle", &self.bundle, "build_bundle"),
+        ]
     }
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::settings::Wanted;
 use super::{Artifact, Class, Context, Failure, InputRecord, Node, Produced};
 use crate::engine::{AcceptanceSource, Engine};
 use crate::evidence::audit::{Answer, Audit, Finding, Stage};
@@ -38,6 +39,14 @@ audit:
     correlation: ${nodes.correlate}
 ";
     type Evidence = Audit;
+
+    fn wanted(&self) -> Vec<Wanted<'_>> {
+        vec![
+            Wanted::new("bundle", &self.bundle, "build_bundle"),
+            Wanted::new("load", &self.load, "aiperf"),
+            Wanted::new("correlation", &self.correlation, "correlate"),
+        ]
+    }
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {
         let bundle: Bundle = context.evidence(&self.bundle)?;

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::settings::Wanted;
 use super::{Artifact, Class, Context, Failure, Node, Produced, to_value};
 use crate::engine::{EngineSettings, Program};
 use crate::evidence::bundle::{Bundle, EnginePackage, ModelFile, Setting};
@@ -99,6 +100,10 @@ bundle:
             settings["build"] = json!({"command": words.collect::<Vec<_>>(), "output": build.output});
         }
         Ok(settings)
+    }
+
+    fn wanted(&self) -> Vec<Wanted<'_>> {
+        self.model.iter().map(|model| Wanted::new("model", model, "fetch")).collect()
     }
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {

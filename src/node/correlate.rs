@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::settings::Wanted;
 use super::{Artifact, Class, Context, Failure, Node, Produced};
 use crate::aiperf;
 use crate::corpus::Manifest;
@@ -49,6 +50,15 @@ correlate:
     load: ${nodes.load}
 ";
     type Evidence = Correlation;
+
+    fn wanted(&self) -> Vec<Wanted<'_>> {
+        vec![
+            Wanted::new("bundle", &self.bundle, "build_bundle"),
+            Wanted::new("corpus", &self.corpus, "pin_corpus"),
+            Wanted::new("warmup", &self.warmup, "warmup"),
+            Wanted::new("load", &self.load, "aiperf"),
+        ]
+    }
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {
         let manifest: Manifest = context.evidence(&self.corpus)?;

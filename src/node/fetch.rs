@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::settings::{Unfit, unfit_sources};
 use super::source::{Source, acquire, key_of};
 use super::{Artifact, Class, Context, Failure, Node, Produced};
 use crate::evidence::fetched::Fetched;
@@ -36,6 +37,10 @@ model:
 
     fn key_settings(&self, context: &Context) -> Result<Value, Failure> {
         Ok(key_of(&self.sources, context))
+    }
+
+    fn unfit(&self) -> Vec<Unfit> {
+        unfit_sources(&self.sources)
     }
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {

@@ -38,7 +38,7 @@ pub use context::{Context, InputRecord, LiveService, SubjectInputs, World};
 pub use failure::{Failure, FailureKind};
 pub use pin_corpus::PinCorpus;
 pub use serve::{RunningService, Serve};
-pub use settings::Unfit;
+pub use settings::{Unfit, Wanted};
 pub use subject::SubjectRecord;
 
 use crate::value::{Digest, Reference, reference};
@@ -130,6 +130,16 @@ pub trait Node: Serialize + DeserializeOwned + JsonSchema + Clone + Send + Sync 
         false
     }
 
+    /// What is wrong with the settings by themselves.
+    fn unfit(&self) -> Vec<Unfit> {
+        Vec::new()
+    }
+
+    /// The references of the settings that need a node of a certain kind.
+    fn wanted(&self) -> Vec<Wanted<'_>> {
+        Vec::new()
+    }
+
     /// Does the work.
     fn execute(&self, context: &Context) -> impl Future<Output = Result<Produced, Failure>> + Send;
 }
@@ -207,6 +217,18 @@ macro_rules! kinds {
             #[must_use]
             pub fn is_quiet(&self) -> bool {
                 match self { $(Self::$kind(settings) => settings.is_quiet()),* }
+            }
+
+            /// See [`Node::unfit`].
+            #[must_use]
+            pub fn unfit(&self) -> Vec<Unfit> {
+                match self { $(Self::$kind(settings) => settings.unfit()),* }
+            }
+
+            /// See [`Node::wanted`].
+            #[must_use]
+            pub fn wanted(&self) -> Vec<Wanted<'_>> {
+                match self { $(Self::$kind(settings) => settings.wanted()),* }
             }
 
             /// Kind, version and settings as they enter the key.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::settings::{Unfit, Wanted, unfit_sources};
 use super::source::{Acquired, Source, acquire, key_of};
 use super::{Artifact, Class, Context, Failure, Node, Produced, to_value};
 use crate::corpus::{self, ContextBudget, Fit, Format, Manifest, PinnedForm, Select, Selection, Tokenizer};
@@ -97,6 +98,24 @@ corpus:
         let mut settings = to_value(self)?;
         settings["sources"] = key_of(&self.sources, context);
         Ok(settings)
+    }
+
+    fn unfit(&self) -> Vec<Unfit> {
+        let mut unfit = unfit_sources(&self.sources);
+        if let Err(reason) = self.select.check() {
+            let reason = reason.to_string();
+            let (message, help) = reason.split_once("; ").unwrap_or((&reason, "see plans/README.md"));
+            let message = format!("the selection cannot be made: {message}");
+            unfit.push(Unfit::new("select", message, help));
+        }
+        unfit
+    }
+
+    fn wanted(&self) -> Vec<Wanted<'_>> {
+        self.context
+            .iter()
+            .map(|limit| Wanted::new("context.bundle", &limit.bundle, "build_bundle"))
+            .collect()
     }
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {

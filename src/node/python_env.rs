@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::settings::Unfit;
 use super::uv::Uv;
 use super::{Artifact, Class, Context, Failure, Node, Produced};
 use crate::evidence::packages::{Package, Packages};
@@ -41,6 +42,16 @@ client:
             "python": host.programs.get("python3"),
             "architecture": host.cpu.architecture,
         }))
+    }
+
+    fn unfit(&self) -> Vec<Unfit> {
+        let loose = self.requirements.iter().enumerate().filter(|(_, requirement)| !is_exact(requirement));
+        loose
+            .map(|(number, requirement)| {
+                let message = format!("the requirement {requirement:?} has no exact version");
+                Unfit::new(format!("requirements.{number}"), message, "write it as NAME==VERSION")
+            })
+            .collect()
     }
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use super::build_bundle::{find, public_command};
 use super::context::GRACE;
 use super::proof::{Candidate, Proved};
+use super::settings::Wanted;
 use super::{Class, Context, Failure, FailureKind, LiveService, Node, Produced, to_value};
 use crate::engine::{Engine, Launch, Program};
 use crate::evidence::bundle::Bundle;
@@ -74,6 +75,10 @@ server:
             settings.remove("ready_within");
         }
         Ok(settings)
+    }
+
+    fn wanted(&self) -> Vec<Wanted<'_>> {
+        vec![Wanted::new("bundle", &self.bundle, "build_bundle")]
     }
 
     async fn execute(&self, _: &Context) -> Result<Produced, Failure> {

@@ -1,9 +1,8 @@
-//! What can be wrong with the settings of one node by themselves, so that it
-//! is known before anything runs.
+//! What can be wrong with settings before anything runs: by themselves, and
+//! with what they refer to.
 
-use super::python_env::is_exact;
 use super::source::Source;
-use super::{Kind, PinCorpus};
+use crate::value::Input;
 
 /// A setting that cannot be as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,53 +16,34 @@ pub struct Unfit {
 }
 
 impl Unfit {
-    fn new(setting: impl Into<String>, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(super) fn new(
+        setting: impl Into<String>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
         Self { setting: setting.into(), message: message.into(), help: help.into() }
     }
 }
 
-impl Kind {
-    /// What is wrong with the settings, whatever they refer to.
-    #[must_use]
-    pub fn unfit(&self) -> Vec<Unfit> {
-        match self {
-            Self::PythonEnv(environment) => loose(&environment.requirements),
-            Self::Fetch(fetch) => unfit_sources(&fetch.sources),
-            Self::PinCorpus(corpus) => unfit_corpus(corpus),
-            Self::Warmup(warmup) => {
-                none_at_all([("requests", warmup.requests == 0), ("max_tokens", warmup.max_tokens == 0)])
-            }
-            Self::Aiperf(load) => {
-                none_at_all([("concurrency", load.concurrency == 0), ("max_tokens", load.max_tokens == 0)])
-            }
-            _ => Vec::new(),
-        }
+/// A reference in the settings, and the kind of node it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The setting.
+    pub setting: &'static str,
+    /// What it refers to.
+    pub input: &'a Input,
+    /// The kind that this has to be of.
+    pub kind: &'static str,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(setting: &'static str, input: &'a Input, kind: &'static str) -> Self {
+        Self { setting, input, kind }
     }
 }
 
-/// Requirements that another day would resolve to something else.
-fn loose(requirements: &[String]) -> Vec<Unfit> {
-    let loose = requirements.iter().enumerate().filter(|(_, requirement)| !is_exact(requirement));
-    loose
-        .map(|(number, requirement)| {
-            let message = format!("the requirement {requirement:?} has no exact version");
-            Unfit::new(format!("requirements.{number}"), message, "write it as NAME==VERSION")
-        })
-        .collect()
-}
-
-fn unfit_corpus(corpus: &PinCorpus) -> Vec<Unfit> {
-    let mut unfit = unfit_sources(&corpus.sources);
-    if let Err(reason) = corpus.select.check() {
-        let reason = reason.to_string();
-        let (message, help) = reason.split_once("; ").unwrap_or((&reason, "see plans/README.md"));
-        let message = format!("the selection cannot be made: {message}");
-        unfit.push(Unfit::new("select", message, help));
-    }
-    unfit
-}
-
-fn unfit_sources(sources: &[Source]) -> Vec<Unfit> {
+/// What is wrong with a list of sources.
+pub(super) fn unfit_sources(sources: &[Source]) -> Vec<Unfit> {
     if sources.is_empty() {
         return vec![Unfit::new(
             "sources",
@@ -100,14 +80,14 @@ fn unfit_source(source: &Source) -> Option<(&'static str, &'static str)> {
 }
 
 /// Settings that count something, and whether they count none.
-fn none_at_all<const N: usize>(settings: [(&'static str, bool); N]) -> Vec<Unfit> {
+pub(super) fn none_at_all<const N: usize>(settings: [(&'static str, bool); N]) -> Vec<Unfit> {
     let none = settings.into_iter().filter(|(_, is_none)| *is_none);
     none.map(|(setting, _)| Unfit::new(setting, format!("`{setting}` is 0"), "write 1 or more")).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::node::Kind;
 
     fn unfit(kind: &str, settings: &serde_json::Value) -> Vec<String> {
         let kind: Kind = serde_json::from_value(serde_json::json!({ kind: settings })).unwrap();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::build_bundle::{public_command, word_content};
+use super::settings::Wanted;
 use super::{Class, Context, Failure, Node, Produced};
 use crate::evidence::bundle::Bundle;
 use crate::evidence::redact::{public_text, public_value};
@@ -80,6 +81,11 @@ validate:
     fn key_settings(&self, context: &Context) -> Result<Value, Failure> {
         let checks = self.checks.iter().map(|check| check.key(context)).collect::<Vec<_>>();
         Ok(json!({"bundle": self.bundle, "server": self.server, "checks": checks}))
+    }
+
+    fn wanted(&self) -> Vec<Wanted<'_>> {
+        let server = self.server.iter().map(|server| Wanted::new("server", server, "serve"));
+        server.chain([Wanted::new("bundle", &self.bundle, "build_bundle")]).collect()
     }
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {

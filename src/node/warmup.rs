@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::settings::{Unfit, Wanted, none_at_all};
 use super::{Class, Context, Failure, Node, Produced};
 use crate::engine::chat::{self, ChatRequest};
 use crate::evidence::warmup::{self, WarmupRequest};
@@ -56,6 +57,14 @@ warmup:
 
     fn is_quiet(&self) -> bool {
         true
+    }
+
+    fn unfit(&self) -> Vec<Unfit> {
+        none_at_all([("requests", self.requests == 0), ("max_tokens", self.max_tokens == 0)])
+    }
+
+    fn wanted(&self) -> Vec<Wanted<'_>> {
+        vec![Wanted::new("server", &self.server, "serve")]
     }
 
     async fn execute(&self, context: &Context) -> Result<Produced, Failure> {

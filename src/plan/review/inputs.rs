@@ -2,8 +2,7 @@
 
 use super::super::diagnostic::Slip;
 use super::Review;
-use crate::node::Kind;
-use crate::value::Input;
+use crate::node::Wanted;
 
 /// The kinds of node that each role of a subject needs.
 const ROLES: [(&str, &str); 10] = [
@@ -19,13 +18,10 @@ const ROLES: [(&str, &str); 10] = [
     ("audit", "audit_speculation"),
 ];
 
-/// A setting that refers to a node, and the kind that node has to be of.
-type Wanted<'a> = (&'static str, &'a Input, &'static str);
-
 impl Review<'_> {
     pub fn inputs(&mut self) {
         for node in self.plan.nodes.values() {
-            for (setting, input, kind) in wanted(&node.kind) {
+            for Wanted { setting, input, kind } in node.kind.wanted() {
                 let Some(found) = self.plan.nodes.get(&input.0.node).map(|node| node.kind.name()) else {
                     continue;
                 };
@@ -73,38 +69,4 @@ impl Review<'_> {
 fn a(kind: &str) -> String {
     let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
     format!("{article} {kind}")
-}
-
-/// The references of a node whose kind matters.
-fn wanted(kind: &Kind) -> Vec<Wanted<'_>> {
-    match kind {
-        Kind::ProbeHost(_) | Kind::PythonEnv(_) | Kind::Fetch(_) | Kind::RenderMatrix(_) => Vec::new(),
-        Kind::PinCorpus(corpus) => {
-            corpus.context.iter().map(|context| ("context.bundle", &context.bundle, "build_bundle")).collect()
-        }
-        Kind::BuildBundle(bundle) => bundle.model.iter().map(|model| ("model", model, "fetch")).collect(),
-        Kind::Validate(validate) => {
-            let server = validate.server.iter().map(|server| ("server", server, "serve"));
-            server.chain([("bundle", &validate.bundle, "build_bundle")]).collect()
-        }
-        Kind::Serve(serve) => vec![("bundle", &serve.bundle, "build_bundle")],
-        Kind::Warmup(warmup) => vec![("server", &warmup.server, "serve")],
-        Kind::Aiperf(load) => vec![
-            ("client", &load.client, "python_env"),
-            ("server", &load.server, "serve"),
-            ("corpus", &load.corpus, "pin_corpus"),
-            ("bundle", &load.bundle, "build_bundle"),
-        ],
-        Kind::Correlate(correlate) => vec![
-            ("bundle", &correlate.bundle, "build_bundle"),
-            ("corpus", &correlate.corpus, "pin_corpus"),
-            ("warmup", &correlate.warmup, "warmup"),
-            ("load", &correlate.load, "aiperf"),
-        ],
-        Kind::AuditSpeculation(audit) => vec![
-            ("bundle", &audit.bundle, "build_bundle"),
-            ("load", &audit.load, "aiperf"),
-            ("correlation", &audit.correlation, "correlate"),
-        ],
-    }
 }
