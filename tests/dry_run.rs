@@ -13,6 +13,7 @@ use insta::assert_snapshot;
 use orchestrate::state::State;
 use orchestrate::value::Digest;
 use serde_json::Value;
+use support::schemas::assert_fits;
 use support::{Scene, files_below, redacting};
 
 /// Two files, one of them for a target that needs what no machine has.
@@ -146,6 +147,7 @@ mod forecasts {
         let scene = applied();
         let shown = printed(&scene, &["plan", "plan.yaml", "--set", "file=c.txt", "--json"]);
         let document: Value = serde_json::from_str(&shown).unwrap();
+        assert_fits(&document, "output/plan.schema.json", "plan --json");
         assert_eq!(document["schema_version"], 1);
         let nodes = document["nodes"].as_array().unwrap();
         let node = |name: &str| nodes.iter().find(|node| node["node"] == name).unwrap();
@@ -260,6 +262,7 @@ mod explanations {
         let scene = applied();
         let shown = printed(&scene, &["explain", "plan.yaml", "text", "--json"]);
         let document: Value = serde_json::from_str(&shown).unwrap();
+        assert_fits(&document, "output/explain.schema.json", "explain --json");
         assert_eq!(document["forecast"]["key"], Digest::of_json(&document["key_document"]).to_string());
         assert_eq!(document["last"]["same"], true);
         assert_eq!(document["line"], 7);

@@ -38,16 +38,11 @@ fn no_value_of_the_site_is_in_evidence_state_or_results() {
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     let records = scene.records();
     assert_eq!(records.iter().filter(|row| row.outcome == "succeeded").count(), 1, "{}", ended.stderr);
-    let mut seen = String::new();
-    for (_, _, evidence) in scene.evidence() {
-        seen.push_str(&evidence.to_string());
-    }
-    for row in records {
-        seen.push_str(&format!("{row:?}"));
-    }
-    for file in files_below(&scene.path("store/results")) {
-        seen.push_str(&fs::read_to_string(file).unwrap());
-    }
+    let evidence = scene.evidence().into_iter().map(|(_, _, evidence)| evidence.to_string());
+    let rows = records.iter().map(|row| format!("{row:?}"));
+    let results =
+        files_below(&scene.path("store/results")).into_iter().map(|file| fs::read_to_string(file).unwrap());
+    let seen: String = evidence.chain(rows).chain(results).collect();
     assert!(seen.contains(&sha256), "a digest is what evidence is made of: {seen}");
     for private in ["home-of-alice", "gpu-node-17", home.to_str().unwrap()] {
         assert!(!seen.contains(private), "{private} is in {seen}");

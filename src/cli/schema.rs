@@ -4,9 +4,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use schemars::schema_for;
 
 use super::{CommandError, DONE};
 use crate::plan::schema;
+use crate::run::{Explanation, Forecast};
 
 /// Arguments of `schema`.
 #[derive(Debug, Args)]
@@ -22,7 +24,7 @@ pub(super) struct SchemaArgs {
 /// Runs the command.
 pub(super) fn run(args: &SchemaArgs) -> Result<u8, CommandError> {
     let mut stale = Vec::new();
-    for (name, text) in schema::generated() {
+    for (name, text) in schema::generated().into_iter().chain(printed()) {
         let path = args.root.join(&name);
         if std::fs::read_to_string(&path).is_ok_and(|found| found == text) {
             continue;
@@ -43,4 +45,12 @@ pub(super) fn run(args: &SchemaArgs) -> Result<u8, CommandError> {
         return Ok(1);
     }
     Ok(DONE)
+}
+
+/// What commands print with `--json`.
+fn printed() -> [(String, String); 2] {
+    let file = |name: &str, schema: schemars::Schema| {
+        (format!("schemas/output/{name}.schema.json"), format!("{:#}\n", schema.to_value()))
+    };
+    [file("plan", schema_for!(Forecast)), file("explain", schema_for!(Explanation))]
 }

@@ -1,5 +1,6 @@
 //! What a forecast says, as `plan --json` and `explain --json` print it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::run::difference::Change;
 use crate::value::Digest;
 
 /// What an `apply` of a plan would do now.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Forecast {
     /// Version of this document: 1.
     pub schema_version: u32,
@@ -20,7 +21,7 @@ pub struct Forecast {
 }
 
 /// What would become of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Its result is in the store.
@@ -40,7 +41,7 @@ pub enum Action {
 }
 
 /// One node of a forecast.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ForecastNode {
     /// Instance name.
     pub node: String,
@@ -76,7 +77,7 @@ pub struct ForecastNode {
 }
 
 /// Sums over a forecast.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
     /// Nodes that would run.
     pub run: usize,
@@ -99,7 +100,7 @@ pub struct Totals {
 }
 
 /// Everything that decides what becomes of one node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// Version of this document: 1.
     pub schema_version: u32,
@@ -122,7 +123,7 @@ pub struct Explanation {
 }
 
 /// A node that another depends on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedInput {
     /// Instance name.
     pub node: String,
@@ -136,7 +137,7 @@ pub struct ExplainedInput {
 }
 
 /// The last result of a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastKey {
     /// Its key.
     pub key: String,
