@@ -47,6 +47,16 @@ mod sources {
     }
 
     #[test]
+    fn a_file_that_only_a_site_can_give_is_asked_of_the_site() {
+        let scene = plan("  file:\n    fetch:\n      sources: [{path: '${site.file:-}'}]\n");
+        let _redacted = redacting();
+        let ended = apply(&scene);
+        assert_eq!(ended.code, Some(3));
+        assert_snapshot!(ended.failures(), @"failed      file [TIME]: no source of the file is given: every path is empty; name a copy of it in the site file, by the value that `sources` refers to, and run with --site SITE.yaml");
+        scene.assert_clean(&[]);
+    }
+
+    #[test]
     fn a_file_that_is_nowhere_is_an_error_that_names_every_place() {
         let scene = plan(
             "  file:

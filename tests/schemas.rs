@@ -67,9 +67,12 @@ fn every_schema_is_one_that_a_validator_accepts() {
 
 #[test]
 fn the_shipped_files_fit_their_schemas() {
-    for (folder, schema) in
-        [("", "plan.schema.json"), ("targets", "target.schema.json"), ("sites", "site.schema.json")]
-    {
+    for (folder, schema) in [
+        ("", "plan.schema.json"),
+        ("targets", "target.schema.json"),
+        ("corpora", "fragment.schema.json"),
+        ("sites", "site.schema.json"),
+    ] {
         for (path, document) in shipped(folder) {
             assert_fits(&document, schema, &path);
         }

@@ -4,6 +4,7 @@ mod apply;
 mod dry;
 mod explain;
 mod graph;
+mod new;
 mod plan;
 mod schema;
 mod status;
@@ -56,6 +57,8 @@ enum Command {
     Validate(validate::ValidateArgs),
     /// Print the graph of a plan as Mermaid, DOT or JSON.
     Graph(graph::GraphArgs),
+    /// Begin a stage or a target from a commented file.
+    New(new::NewArgs),
     /// Write the JSON Schemas and plans/README.md, or check them.
     Schema(schema::SchemaArgs),
 }
@@ -125,6 +128,7 @@ pub fn main() -> u8 {
         Command::Status(args) => status::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Graph(args) => graph::run(&args),
+        Command::New(args) => new::run(&args),
         Command::Schema(args) => schema::run(&args),
     };
     outcome.unwrap_or_else(|error| {

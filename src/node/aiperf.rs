@@ -70,8 +70,9 @@ pub enum Dataset {
     /// AIPerf's own Spec-Bench loader (`--public-dataset spec-bench`), with
     /// the pinned file staged where it looks; first turns only.
     SpecBench,
-    /// A SPEED-Bench file (`--custom-dataset-type speed-bench-qualitative`);
-    /// every turn of a row.
+    /// A SPEED-Bench file, be it of the qualitative or of a throughput split,
+    /// which AIPerf reads alike (`--custom-dataset-type
+    /// speed-bench-qualitative`); every turn of a row.
     SpeedBench,
 }
 
@@ -322,19 +323,26 @@ impl Aiperf {
         let input = &aggregate["input_config"];
         let phases = input["phases"].as_array().map(Vec::as_slice).unwrap_or_default();
         let profiling = phases.iter().find(|phase| phase["kind"] == "profiling").cloned().unwrap_or_default();
-        let requests = (self.dataset == Dataset::SpecBench).then(|| planned.to_string());
+        // Only Spec-Bench is told how many requests; the others end with their rows.
+        let requests = (self.dataset == Dataset::SpecBench).then(|| {
+            Setting::new(
+                "requests",
+                Some(planned.to_string()),
+                text(&profiling["requests"]),
+                "input_config.phases.requests",
+            )
+        });
         let extra = &input["endpoint"]["extra"];
         let asked = |name: &str, requested: String, effective: &Value, shown_by: &str| {
             Setting::new(name, Some(requested), text(effective), shown_by)
         };
-        vec![
-            Setting::new(
-                "aiperf_version",
-                installed.map(str::to_owned),
-                text(&aggregate["aiperf_version"]),
-                "aiperf_version",
-            ),
-            Setting::new("requests", requests, text(&profiling["requests"]), "input_config.phases.requests"),
+        let version = Setting::new(
+            "aiperf_version",
+            installed.map(str::to_owned),
+            text(&aggregate["aiperf_version"]),
+            "aiperf_version",
+        );
+        let stated = [
             asked(
                 "concurrency",
                 self.concurrency.to_string(),
@@ -359,7 +367,8 @@ impl Aiperf {
                 &extra["temperature"],
                 "input_config.endpoint.extra",
             ),
-        ]
+        ];
+        [version].into_iter().chain(requests).chain(stated).collect()
     }
 }
 

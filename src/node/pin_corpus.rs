@@ -47,7 +47,7 @@ pub struct ContextLimit {
     /// The bundle whose tokenizer and context length count.
     pub bundle: Input,
     /// Most tokens of one answer, which the context has to hold beside the
-    /// prompt; the `max_tokens` of the load.
+    /// prompt, once for each turn of a row; the `max_tokens` of the load.
     #[schemars(extend("x-unit" = "tokens"))]
     pub reserved_output_tokens: u32,
     /// Tokens that the chat template puts around each message.

@@ -18,8 +18,8 @@ use crate::value::{Digest, Sha256};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// A file, relative to the file this is written in. An empty path is
-    /// passed over.
+    /// A file, relative to the plan, target or fragment this is written in,
+    /// even where a site gives it. An empty path is passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// An `https` address.
@@ -34,7 +34,8 @@ pub struct Source {
     /// The file's path inside the package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// SHA-256 of the file. Only a file of the plan's own folder needs none.
+    /// SHA-256 of the file. Only a file of the plan's own folder needs none;
+    /// one that the site gives may default to 64 zeros, which no file has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Sha256>,
     /// Size of the file in bytes, for a better message when it is cut short.
@@ -95,10 +96,17 @@ pub async fn acquire(sources: &[Source], context: &Context) -> Result<Acquired, 
             }
         }
     }
-    Err(Failure::environment(format!(
-        "no source of the file answered ({}); name a copy of it in the site file, or connect to the network",
-        if passed_over.is_empty() { "none is given".to_owned() } else { passed_over.join("; ") }
-    )))
+    let message = if passed_over.is_empty() {
+        "no source of the file is given: every path is empty; name a copy of it in the site file, by the \
+         value that `sources` refers to, and run with --site SITE.yaml"
+            .to_owned()
+    } else {
+        format!(
+            "no source of the file answered ({}); name a copy of it in the site file, or connect to the network",
+            passed_over.join("; ")
+        )
+    };
+    Err(Failure::environment(message))
 }
 
 /// Why a source gave no file.

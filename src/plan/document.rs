@@ -239,7 +239,7 @@ impl JsonSchema for IncludeDocument {
                         "file": {"type": "string", "description": "the file, relative to this one"},
                         "with": {
                             "type": "object",
-                            "description": "values of the fragment's parameters",
+                            "description": "values of the fragment's parameters, which may be references such as `${params.NAME}` of this file",
                             "additionalProperties": {"type": ["string", "number", "boolean"]},
                         },
                     },
@@ -275,7 +275,7 @@ impl JsonSchema for SweepDocument {
             "type": "object",
             "description": "Names with the values that `${sweep.NAME}` takes in turn.",
             "properties": {
-                "grid": axes("every value with every value of the others"),
+                "grid": axes("every value with every value of the others; a value may be a reference to a parameter"),
                 "zip": axes("the first value of each, then the second of each; all have as many"),
             },
             "additionalProperties": false,

@@ -43,6 +43,16 @@ use crate::node::Kind;
 use crate::value::Duration;
 use tree::Position;
 
+/// Whether text can name a plan, a target or a node, and is text to every
+/// reader of YAML without quotes.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let mut slips = Vec::new();
+    let read = yaml::parse(text, &mut slips);
+    let is_text = slips.is_empty() && read.is_some_and(|tree| tree.text() == Some(text));
+    sweep::is_label(text) && is_text && yaml::misread(text).is_none()
+}
+
 /// A loaded plan: every reference resolved but those to what nodes produce,
 /// every sweep expanded, every setting typed.
 #[derive(Debug)]

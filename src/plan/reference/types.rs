@@ -52,6 +52,9 @@ pub(super) fn shown(schema: &Value, definitions: &Definitions) -> String {
     if let Some(alternatives) = schema["anyOf"].as_array() {
         return joined(alternatives.iter().map(|alternative| shown(alternative, definitions)));
     }
+    if let Some(words) = schema["enum"].as_array() {
+        return joined(words.iter().map(|word| format!("`{}`", flow(word))));
+    }
     match &schema["type"] {
         Value::String(name) => simple(name, schema, definitions),
         Value::Array(names) => {
