@@ -1,7 +1,7 @@
 //! What is wrong with a plan, where, and the way out.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +12,9 @@ use super::tree::Position;
 
 /// Most bytes of a line that is shown.
 const LONGEST: usize = 1000;
+
+/// Most mistakes that are shown at once.
+const SHOWN: usize = 100;
 
 /// A mistake in one file, before the file's name is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,20 +157,24 @@ impl miette::Diagnostic for Diagnostic {
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// Renders all mistakes for a terminal of a given width.
+    /// Renders the mistakes for a terminal of a given width, the first hundred
+    /// of them.
     #[must_use]
     pub fn render(&self, width: usize, color: bool) -> String {
         let theme =
             if color { miette::GraphicalTheme::unicode() } else { miette::GraphicalTheme::unicode_nocolor() };
         let handler = miette::GraphicalReportHandler::new_themed(theme).with_width(width);
         let mut text = String::new();
-        for diagnostic in self.0.iter().map(Diagnostic::presentable) {
+        for diagnostic in self.0.iter().take(SHOWN).map(Diagnostic::presentable) {
             let source =
                 NamedSource::new(diagnostic.file.path.display().to_string(), diagnostic.file.text.clone());
             let report = miette::Report::new(diagnostic.clone().into_owned()).with_source_code(source);
             if handler.render_report(&mut text, report.as_ref()).is_err() {
                 text.push_str(&diagnostic.to_string());
             }
+        }
+        if let Some(more) = self.0.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            let _ = writeln!(text, "  and {more} more mistakes, which are shown once these are mended");
         }
         text
     }
