@@ -25,6 +25,9 @@ type Wanted<'a> = (&'static str, &'a Input, &'static str);
 impl Review<'_> {
     pub fn inputs(&mut self) {
         for node in self.plan.nodes.values() {
+            if self.mistakes.is_enough() {
+                return;
+            }
             for (setting, input, kind) in wanted(&node.kind) {
                 let Some(found) = self.plan.nodes.get(&input.0.node).map(|node| node.kind.name()) else {
                     continue;
@@ -41,6 +44,9 @@ impl Review<'_> {
             }
         }
         for subject in &self.plan.subjects {
+            if self.mistakes.is_enough() {
+                return;
+            }
             for ((role, name), at) in subject.roles.iter().zip(&subject.places) {
                 let Some(found) = self.plan.nodes.get(name).map(|node| node.kind.name()) else { continue };
                 let Some((_, kind)) = ROLES.iter().find(|(known, _)| known == role) else { continue };

@@ -5,16 +5,17 @@ mod inputs;
 mod serving;
 mod unused;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
 use super::diagnostic::{Slip, SourceFile};
 use super::load::Mistakes;
-use super::tree::{Position, Value};
+use super::tree::{Position, Tree, Value};
 use super::{Plan, PlannedNode, yaml};
 
 /// Looks at what the nodes of a plan are to each other.
 pub(super) fn review(plan: &Plan, mistakes: &mut Mistakes) {
-    let mut review = Review { plan, mistakes };
+    let mut review = Review { plan, mistakes, trees: HashMap::new() };
     review.settings();
     review.inputs();
     review.unused();
@@ -27,6 +28,8 @@ pub(super) fn review(plan: &Plan, mistakes: &mut Mistakes) {
 struct Review<'a> {
     plan: &'a Plan,
     mistakes: &'a mut Mistakes,
+    /// Files that were read again.
+    trees: HashMap<PathBuf, Option<Tree>>,
 }
 
 impl Review<'_> {
@@ -46,7 +49,7 @@ impl Review<'_> {
                 let message = format!("`error_limit` is {}, and is a share from 0 to 1", subject.error_limit);
                 let written = subject.name.rsplit('/').next().unwrap_or_default();
                 let keys = ["subjects", without_instance(written), "error_limit"];
-                let at = place(&self.plan.file, &keys).unwrap_or(subject.mode_at);
+                let at = self.place(&self.plan.file, &keys).unwrap_or(subject.mode_at);
                 let slip = Slip::new(at, message);
                 self.mistakes.add(&self.plan.file, slip.help("write 0.05 for five of a hundred requests"));
             }
@@ -55,25 +58,28 @@ impl Review<'_> {
 
     /// Adds a mistake about a setting of a node.
     fn add(&mut self, node: &PlannedNode, setting: &str, message: String, help: &str) {
+        if self.mistakes.is_enough() {
+            return;
+        }
         let mut keys = vec!["nodes", without_instance(&node.name), node.kind.name()];
         keys.extend(setting.split('.'));
-        let at = place(&node.file, &keys).unwrap_or(node.at);
+        let at = self.place(&node.file, &keys).unwrap_or(node.at);
         self.mistakes.add(&node.file, Slip::new(at, message).help(help));
     }
-}
 
-/// Where the value under some keys and numbers stands; found in the text
-/// again, because only mistakes need it.
-fn place(file: &SourceFile, keys: &[&str]) -> Option<Position> {
-    let tree = yaml::parse(&file.text, &mut Vec::new())?;
-    let mut found = &tree;
-    for key in keys {
-        found = match &found.value {
-            Value::List(items) => items.get(key.parse::<usize>().ok()?)?,
-            _ => found.get(key)?,
-        };
+    /// Where the value under some keys and numbers stands; found in the text
+    /// again, because only mistakes need it.
+    fn place(&mut self, file: &SourceFile, keys: &[&str]) -> Option<Position> {
+        let read_again = || yaml::parse(&file.text, &mut Vec::new());
+        let mut found = self.trees.entry(file.path.clone()).or_insert_with(read_again).as_ref()?;
+        for key in keys {
+            found = match &found.value {
+                Value::List(items) => items.get(key.parse::<usize>().ok()?)?,
+                _ => found.get(key)?,
+            };
+        }
+        Some(found.at)
     }
-    Some(found.at)
 }
 
 /// A name without the instance in brackets behind it.
