@@ -14,6 +14,8 @@ use super::tree::Position;
 const LONGEST: usize = 1000;
 /// Most bytes of a word that is compared with others.
 const WORD: usize = 64;
+/// Most words that one is compared with.
+pub(super) const CANDIDATES: usize = 2000;
 /// Most mistakes of one plan that are told at once; who looks for them stops
 /// where there are more.
 pub(super) const MOST: usize = 100;
@@ -315,6 +317,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates
         .into_iter()
         .filter(is_comparable)
+        .take(CANDIDATES)
         .map(|candidate| (edit_distance(word, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().max(word.len()) / 3 + 1)
         .min_by_key(|(distance, _)| *distance)

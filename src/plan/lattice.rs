@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use super::diagnostic::{Slip, nearest};
+use super::diagnostic::{CANDIDATES, Slip, nearest};
 use super::document::{PlanDocument, TargetDocument};
 use super::load::Mistakes;
 use super::mention::{Mention, Mentions, mentions};
@@ -335,8 +335,8 @@ impl<'a> Lattice<'a> {
             let help = format!("the target `{}` has one: give each target the same", self.targets[elsewhere]);
             return Slip::new(mention.at, message).help(help);
         }
-        let known = self.in_plan.keys().chain(self.in_target.iter().flat_map(HashMap::keys));
-        let mut known: Vec<&str> = known.copied().collect();
+        let known = self.written.iter().map(|node| node.name.as_str());
+        let mut known: Vec<&str> = known.take(CANDIDATES).collect();
         known.sort_unstable();
         known.dedup();
         let (message, help) = unknown("node", name, known.into_iter(), "add it under `nodes:`");

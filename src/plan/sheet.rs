@@ -216,7 +216,9 @@ impl SheetReader<'_> {
         let misspelled: Vec<&str> = misspelled.map(String::as_str).take(MOST).collect();
         let is_used =
             |name: &String| settled.used.contains(name) || nearest(name, misspelled.clone()).is_some();
-        for (name, at) in params.places.iter().filter(|(name, _)| !is_used(name)) {
+        let is_enough = slips.len() > MOST;
+        let unused = params.places.iter().filter(|(name, _)| !is_enough && !is_used(name));
+        for (name, at) in unused.take(MOST + 1) {
             let message = format!("nothing refers to the parameter `{name}`");
             slips.push(
                 Slip::new(*at, message)

@@ -136,7 +136,9 @@ impl Builder<'_> {
             let slip = (origin == Origin::Plain).then(|| misread_key(&text, at)).flatten();
             self.values += text.len() / BYTES_OF_VALUE;
             *key = Some((text, at));
-            slip.into_iter().for_each(|slip| self.note(slip));
+            if let Some(slip) = slip {
+                self.note(slip);
+            }
             return Ok(());
         }
         let values = 1 + text.len() / BYTES_OF_VALUE;

@@ -1,7 +1,7 @@
 //! Whether what a setting or a subject refers to is of the kind it needs.
 
 use super::super::diagnostic::Slip;
-use super::Review;
+use super::{Review, without_instance};
 use crate::node::Kind;
 use crate::value::Input;
 
@@ -62,12 +62,17 @@ impl Review<'_> {
 
     /// The nodes of a kind, as a help line.
     fn candidates(&self, kind: &str) -> String {
-        let written = |name: &str| name.split('[').next().unwrap_or_default().to_owned();
         let of_kind = self.plan.nodes.values().filter(|node| node.kind.name() == kind);
-        let mut names: Vec<String> =
-            of_kind.map(|node| format!("${{nodes.{}}}", written(&node.name))).collect();
-        names.dedup();
-        names.truncate(6);
+        let mut names: Vec<String> = Vec::new();
+        for node in of_kind {
+            let name = format!("${{nodes.{}}}", without_instance(&node.name));
+            if names.last() != Some(&name) {
+                names.push(name);
+            }
+            if names.len() == 6 {
+                break;
+            }
+        }
         if names.is_empty() {
             format!("add {} node to the plan", a(kind))
         } else {
