@@ -2,7 +2,7 @@
 //! impossible.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -79,19 +79,22 @@ impl Dag {
         edges.into_iter().flatten().map(|edge| self.graph[edge.target()].as_str())
     }
 
-    /// Everything a node depends on, directly or through others.
-    #[must_use]
-    pub fn ancestors(&self, node: &str) -> BTreeSet<&str> {
-        let mut found = BTreeSet::new();
+    /// Whether a node depends on another, directly or through others, looked
+    /// for no further back than the other stands in the order.
+    fn follows(&self, node: &str, on: &str, place: &HashMap<&str, usize>) -> bool {
+        let mut seen = HashSet::new();
         let mut open = vec![node];
         while let Some(next) = open.pop() {
             for (dependency, _) in self.dependencies(next) {
-                if found.insert(dependency) {
+                if dependency == on {
+                    return true;
+                }
+                if place.get(dependency) > place.get(on) && seen.insert(dependency) {
                     open.push(dependency);
                 }
             }
         }
-        found
+        false
     }
 
     /// The evidence of a subject has to be of one run: the load after the
@@ -99,6 +102,8 @@ impl Dag {
     /// that correlation.
     fn check_subjects(&self, plan: &Plan) -> Result<(), Diagnostics> {
         let mut mistakes = Vec::new();
+        let place: HashMap<&str, usize> =
+            self.order.iter().enumerate().map(|(place, node)| (node.as_str(), place)).collect();
         for subject in &plan.subjects {
             let role = |role: &str| {
                 subject.roles.iter().find(|(name, _)| name == role).map(|(_, node)| node.as_str())
@@ -129,7 +134,7 @@ impl Dag {
             for (after, before, wrong, help) in pairs {
                 let (Some(after_node), Some(before_node)) = (role(after), role(before)) else { continue };
                 let holds = match before {
-                    "validation" => self.ancestors(after_node).contains(before_node),
+                    "validation" => self.follows(after_node, before_node, &place),
                     _ => directly(after_node, before_node),
                 };
                 let Some(node) = plan.nodes.get(after_node).filter(|_| !holds) else { continue };
@@ -139,7 +144,7 @@ impl Dag {
             }
         }
         mistakes.dedup();
-        if mistakes.is_empty() { Ok(()) } else { Err(Diagnostics(mistakes)) }
+        if mistakes.is_empty() { Ok(()) } else { Err(Diagnostics::first(mistakes)) }
     }
 }
 
@@ -165,6 +170,7 @@ fn in_order(graph: &DiGraph<String, Edge>) -> Vec<NodeIndex> {
 
 /// Names the nodes of one cycle, each with the line it is written on.
 fn cycle(plan: &Plan, graph: &DiGraph<String, Edge>) -> Diagnostics {
+    // The other algorithm for them recurses as deep as the plan is long.
     let knots = algo::kosaraju_scc(graph);
     let knot = knots
         .iter()

@@ -45,8 +45,8 @@ pub enum Checked {
 /// are checked as far as they can be without a plan.
 pub fn check(files: &dyn Files, path: &Path, given: &Given) -> Result<Checked, Diagnostics> {
     let file = SourceFile::read(files, path).map_err(|diagnostic| Diagnostics(vec![diagnostic]))?;
-    let keys = yaml::parse(&file.text, &mut Vec::new());
-    let has = |key: &str| keys.as_ref().is_some_and(|tree| tree.get(key).is_some());
+    let keys = keys(&file.text);
+    let has = |key: &str| keys.as_ref().is_some_and(|keys| keys.iter().any(|known| known == key));
     if has("target") {
         return alone(files, given, |reader, plan, targets| {
             let target: Sheet<TargetDocument> = reader.read(path, None, prefix)?;
@@ -74,6 +74,13 @@ pub fn check(files: &dyn Files, path: &Path, given: &Given) -> Result<Checked, D
     load_from(files, path, given).map(|plan| Checked::Plan(Box::new(plan)))
 }
 
+/// The keys of a file; nothing where it is not YAML.
+fn keys(text: &str) -> Option<Vec<String>> {
+    let tree = yaml::parse(text, &mut Vec::new())?;
+    let Value::Map(entries) = tree.value else { return Some(Vec::new()) };
+    Some(entries.into_iter().map(|entry| entry.key).collect())
+}
+
 /// Checks a file by itself: `read` puts it where it belongs in an empty plan.
 fn alone(
     files: &dyn Files,
@@ -85,7 +92,7 @@ fn alone(
     ) -> Option<Checked>,
 ) -> Result<Checked, Diagnostics> {
     let mut mistakes = Mistakes::default();
-    let mut reader = SheetReader { files, given, mistakes: &mut mistakes, alone: true };
+    let mut reader = SheetReader::new(files, given, &mut mistakes, true);
     let mut plan = empty_plan();
     let mut targets = Vec::new();
     let checked = read(&mut reader, &mut plan, &mut targets);

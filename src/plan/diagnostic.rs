@@ -1,20 +1,24 @@
 //! What is wrong with a plan, where, and the way out.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use miette::{LabeledSpan, NamedSource, SourceCode, SourceOffset};
+use miette::{LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 
 use super::files::Files;
 use super::tree::Position;
 
-/// Most bytes of a line that is shown.
+/// Most bytes of a line that is shown, and of a sentence.
 const LONGEST: usize = 1000;
-
-/// Most mistakes that are shown at once.
-const SHOWN: usize = 100;
+/// Most bytes of a word that is compared with others.
+const WORD: usize = 64;
+/// Most words that one is compared with.
+pub(super) const CANDIDATES: usize = 2000;
+/// Most mistakes of one plan that are told at once; who looks for them stops
+/// where there are more.
+pub(super) const MOST: usize = 100;
 
 /// A mistake in one file, before the file's name is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,15 +35,25 @@ impl Slip {
     /// A mistake at a place.
     #[must_use]
     pub fn new(at: Position, message: impl Into<String>) -> Self {
-        Self { message: message.into(), at, help: None }
+        Self { message: shortened(message.into()), at, help: None }
     }
 
     /// Adds the way out.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(shortened(help.into()));
         self
     }
+}
+
+/// A sentence without the end of a name that is absurdly long.
+fn shortened(mut sentence: String) -> String {
+    if sentence.len() > LONGEST {
+        let end = (0..=LONGEST).rev().find(|at| sentence.is_char_boundary(*at));
+        sentence.truncate(end.unwrap_or_default());
+        sentence.push('…');
+    }
+    sentence
 }
 
 /// The text of a plan, target or site file.
@@ -82,21 +96,6 @@ pub struct Diagnostic {
     pub file: Arc<SourceFile>,
 }
 
-impl Diagnostic {
-    /// The mistake with its place in words where the lines around it are too
-    /// long to be shown.
-    fn presentable(&self) -> Cow<'_, Self> {
-        let Position { line, column } = self.slip.at;
-        let mut shown = self.file.text.lines().skip(line.saturating_sub(2) as usize).take(3);
-        if line == 0 || shown.all(|text| text.len() <= LONGEST) {
-            return Cow::Borrowed(self);
-        }
-        let message = format!("{}:{line}:{column}: {}", self.file.path.display(), self.slip.message);
-        let slip = Slip { message, at: Position::default(), help: self.slip.help.clone() };
-        Cow::Owned(Self { slip, file: Arc::clone(&self.file) })
-    }
-}
-
 /// How many bytes of a text to underline: the first quoted or plain word.
 fn extent(text: &str) -> usize {
     let line = text.lines().next().unwrap_or_default();
@@ -131,24 +130,131 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-impl miette::Diagnostic for Diagnostic {
+/// A diagnostic with the lines around its place.
+#[derive(Debug)]
+struct Shown<'a> {
+    diagnostic: &'a Diagnostic,
+    message: Cow<'a, str>,
+    excerpt: Option<Excerpt>,
+}
+
+/// The line of a mistake and those beside it.
+#[derive(Debug)]
+struct Excerpt {
+    name: String,
+    text: String,
+    /// Lines of the file before the first of the text.
+    before: usize,
+    /// What is underlined.
+    label: LabeledSpan,
+}
+
+impl<'a> Shown<'a> {
+    /// The place stands in words where the lines around it are too long to be
+    /// shown.
+    fn new(diagnostic: &'a Diagnostic, reached: &mut Reached<'a>) -> Self {
+        let Diagnostic { slip, file } = diagnostic;
+        let Position { line, column } = slip.at;
+        let message = Cow::Borrowed(slip.message.as_str());
+        if line == 0 {
+            return Self { diagnostic, message, excerpt: None };
+        }
+        let excerpt = Excerpt::of(file, slip.at, reached);
+        let message = match excerpt {
+            Some(_) => message,
+            None => format!("{}:{line}:{column}: {message}", file.path.display()).into(),
+        };
+        Self { diagnostic, message, excerpt }
+    }
+}
+
+impl Excerpt {
+    /// Nothing where the lines are too long.
+    fn of<'a>(file: &'a SourceFile, at: Position, reached: &mut Reached<'a>) -> Option<Self> {
+        let line = at.line as usize;
+        let first = line.saturating_sub(1).max(1);
+        let rest = &file.text[reached.line(file, first)..];
+        let lines = || rest.split_inclusive('\n').take(line - first + 2);
+        if lines().any(|line| line.len() > LONGEST) {
+            return None;
+        }
+        let text: String = lines().collect();
+        let start: usize = lines().take(line - first).map(str::len).sum();
+        let column = (at.column as usize).saturating_sub(1);
+        let offset =
+            text[start..].char_indices().nth(column).map_or(text.len(), |(offset, _)| start + offset);
+        let length = extent(&text[offset..]).max(1);
+        let name = file.path.display().to_string();
+        Some(Self { name, before: first - 1, label: LabeledSpan::underline((offset, length)), text })
+    }
+}
+
+/// A line of a file that was reached, so that later lines are found from there.
+struct Reached<'a> {
+    file: Option<&'a SourceFile>,
+    line: usize,
+    offset: usize,
+}
+
+impl<'a> Reached<'a> {
+    fn nothing() -> Self {
+        Self { file: None, line: 1, offset: 0 }
+    }
+
+    /// Where a line of a file begins.
+    fn line(&mut self, file: &'a SourceFile, line: usize) -> usize {
+        if line < self.line || !self.file.is_some_and(|reached| std::ptr::eq(reached, file)) {
+            *self = Self { file: Some(file), ..Self::nothing() };
+        }
+        while self.line < line
+            && let Some(length) = file.text[self.offset..].find('\n')
+        {
+            self.offset += length + 1;
+            self.line += 1;
+        }
+        self.offset
+    }
+}
+
+impl SourceCode for Excerpt {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let read = self.text.read_span(span, before, after)?;
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.name.clone(),
+            read.data(),
+            *read.span(),
+            self.before + read.line(),
+            read.column(),
+            read.line_count(),
+        )))
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Shown<'_> {}
+
+impl miette::Diagnostic for Shown<'_> {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.slip.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+        self.diagnostic.slip.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        if self.slip.at.line == 0 {
-            return None;
-        }
-        let Position { line, column } = self.slip.at;
-        let offset = SourceOffset::from_location(&self.file.text, line as usize, column as usize);
-        let length = extent(&self.file.text[offset.offset()..]);
-        let span = LabeledSpan::underline((offset.offset(), length.max(1)));
-        Some(Box::new(std::iter::once(span)))
+        let label = self.excerpt.as_ref()?.label.clone();
+        Some(Box::new(std::iter::once(label)))
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        None
+        self.excerpt.as_ref().map(|excerpt| excerpt as &dyn SourceCode)
     }
 }
 
@@ -157,24 +263,31 @@ impl miette::Diagnostic for Diagnostic {
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// Renders the mistakes for a terminal of a given width, the first hundred
-    /// of them.
+    /// The first of many mistakes, and that there are more.
+    #[must_use]
+    pub fn first(mut found: Vec<Diagnostic>) -> Self {
+        if found.len() > MOST {
+            found.truncate(MOST);
+            let file = Arc::clone(&found[MOST - 1].file);
+            let slip = Slip::new(Position::default(), format!("there are more mistakes than these {MOST}"));
+            found.push(Diagnostic { slip: slip.help("correct them first"), file });
+        }
+        Self(found)
+    }
+
+    /// Renders all mistakes for a terminal of a given width.
     #[must_use]
     pub fn render(&self, width: usize, color: bool) -> String {
         let theme =
             if color { miette::GraphicalTheme::unicode() } else { miette::GraphicalTheme::unicode_nocolor() };
         let handler = miette::GraphicalReportHandler::new_themed(theme).with_width(width);
         let mut text = String::new();
-        for diagnostic in self.0.iter().take(SHOWN).map(Diagnostic::presentable) {
-            let source =
-                NamedSource::new(diagnostic.file.path.display().to_string(), diagnostic.file.text.clone());
-            let report = miette::Report::new(diagnostic.clone().into_owned()).with_source_code(source);
-            if handler.render_report(&mut text, report.as_ref()).is_err() {
+        let mut reached = Reached::nothing();
+        for diagnostic in &self.0 {
+            let shown = Shown::new(diagnostic, &mut reached);
+            if handler.render_report(&mut text, &shown).is_err() {
                 text.push_str(&diagnostic.to_string());
             }
-        }
-        if let Some(more) = self.0.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-            let _ = writeln!(text, "  and {more} more mistakes, which are shown once these are mended");
         }
         text
     }
@@ -196,8 +309,15 @@ impl std::error::Error for Diagnostics {}
 /// The candidate nearest to a misspelled word, if one is near.
 #[must_use]
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = word.chars().count();
+    let is_comparable = |candidate: &&str| {
+        let longest = candidate.len().max(word.len());
+        longest <= WORD && candidate.chars().count().abs_diff(length) <= longest / 3 + 1
+    };
     candidates
         .into_iter()
+        .filter(is_comparable)
+        .take(CANDIDATES)
         .map(|candidate| (edit_distance(word, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().max(word.len()) / 3 + 1)
         .min_by_key(|(distance, _)| *distance)

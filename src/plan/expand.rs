@@ -1,6 +1,7 @@
 //! Makes every instance of every node, typed, and every subject.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,8 +21,12 @@ use crate::node::{self, KINDS};
 
 /// The settings every node has, beside its kind.
 const COMMON: [&str; 3] = ["needs", "timeout", "sweep"];
-/// Most instances of one plan.
+/// Most instances of one plan, and most subjects.
 const INSTANCES: usize = 100_000;
+/// Most bytes of the settings of all instances.
+const ROOM: usize = 128 << 20;
+/// Bytes that a value takes beside its text.
+const BYTES_OF_VALUE: usize = 64;
 
 /// A plan's instances.
 pub(super) struct Expanded {
@@ -39,9 +44,16 @@ pub(super) fn expand(
     mistakes: &mut Mistakes,
 ) -> Expanded {
     let lattice = Lattice::new(plan, targets, open, mistakes);
+    if lattice.is_too_large {
+        return Expanded { nodes: IndexMap::new(), subjects: Vec::new() };
+    }
     let facts: Vec<BTreeMap<String, String>> = targets.iter().map(facts).collect();
     let mut nodes = IndexMap::with_capacity(lattice.vertices.len());
+    let room = Cell::new(ROOM);
     for (number, vertex) in lattice.vertices.iter().enumerate() {
+        if mistakes.is_enough() {
+            return Expanded { nodes, subjects: Vec::new() };
+        }
         let written = lattice.written[vertex.node];
         let Some(combinations) = combinations(&lattice, vertex, nodes.len()) else {
             let message =
@@ -50,19 +62,39 @@ pub(super) fn expand(
             mistakes.add(&written.file, slip);
             continue;
         };
+        let mentions = &lattice.mentions[vertex.node];
+        let bytes = BYTES_OF_VALUE * mentions.nodes.len() + bytes(&written.tree);
         for steps in combinations {
+            room.set(room.get().saturating_sub(bytes));
             let referred = lattice.referred_by(number, &steps);
-            let mentions = &lattice.mentions[vertex.node].nodes;
             let (lattice, target) = (&lattice, vertex.target);
-            let late = Late { lattice, target, facts: &facts, steps: &steps, mentions, referred: &referred };
+            let (facts, steps, referred) = (&facts, &steps, &referred);
+            let late = Late { lattice, target, facts, steps, mentions, referred, room: &room };
             let mut slips = Vec::new();
             let instance = instance(written, &late, number, &mut slips);
+            if room.get() == 0 {
+                let message = format!("with `{}` the settings of all instances are too long", written.name);
+                let help = "sweep over fewer values, or refer to long texts less often";
+                mistakes.add(&written.file, Slip::new(written.at, message).help(help));
+                return Expanded { nodes, subjects: Vec::new() };
+            }
             mistakes.add_all(&written.file, slips);
             nodes.extend(instance.map(|node| (node.name.clone(), node)));
         }
     }
     let subjects = subjects(plan, targets, &lattice, mistakes);
     Expanded { nodes, subjects }
+}
+
+/// About how many bytes a node's settings take.
+fn bytes(tree: &Tree) -> usize {
+    let inside = match &tree.value {
+        Value::Text(text) => text.len(),
+        Value::List(items) => items.iter().map(bytes).sum(),
+        Value::Map(entries) => entries.iter().map(|entry| entry.key.len() + bytes(&entry.value)).sum(),
+        _ => 0,
+    };
+    BYTES_OF_VALUE + inside
 }
 
 /// What `${target.…}` stands for.
@@ -220,7 +252,17 @@ fn subjects(
             }
             vertex.axes.sort_unstable();
             vertex.axes.dedup();
-            for steps in combinations(lattice, &vertex, 0).unwrap_or_default() {
+            let Some(combinations) = combinations(lattice, &vertex, subjects.len()) else {
+                let message =
+                    format!("`{}` would be too many: a plan has at most {INSTANCES} subjects", entry.key);
+                let slip = Slip::new(entry.at, message).help("sweep over fewer values, or in several plans");
+                mistakes.add(&plan.file, slip);
+                return subjects;
+            };
+            if mistakes.is_enough() {
+                return subjects;
+            }
+            for steps in combinations {
                 let target = target.map(|number| &targets[number]);
                 subjects.extend(subject(plan, entry, document, &roles, target, lattice, &vertex, &steps));
             }

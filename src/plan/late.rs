@@ -1,11 +1,12 @@
 //! The references that are resolved for each instance: to nodes, to the
 //! target, to sweeps.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::diagnostic::Slip;
 use super::lattice::{Lattice, Steps};
-use super::mention::{Mention, Mentions};
+use super::mention::Mentions;
 use super::scope::unknown;
 use super::tree::{Entry, Origin, Position, Tree, Value};
 use crate::value::Reference;
@@ -21,9 +22,11 @@ pub(super) struct Late<'a> {
     /// The steps it takes.
     pub steps: &'a Steps,
     /// Its node's mentions of nodes.
-    pub mentions: &'a [Mention],
+    pub mentions: &'a Mentions,
     /// The instances that these mean; none where there is none.
     pub referred: &'a [Option<String>],
+    /// How many bytes references may still stand for.
+    pub room: &'a Cell<usize>,
 }
 
 impl Late<'_> {
@@ -81,11 +84,20 @@ impl Late<'_> {
     /// What a reference stands for; nothing where that is a mistake, which
     /// for nodes is known already.
     fn whole(&self, inner: &str, at: Position, slips: &mut Vec<Slip>) -> Option<Value> {
+        if self.room.get() == 0 {
+            return None;
+        }
+        let value = self.meaning(inner, at, slips)?;
+        self.room.set(self.room.get().saturating_sub(value.text().map_or(0, str::len)));
+        Some(value)
+    }
+
+    fn meaning(&self, inner: &str, at: Position, slips: &mut Vec<Slip>) -> Option<Value> {
         match inner.split_once('.')? {
             ("nodes", _) => {
-                let number = self.mentions.iter().position(|mention| mention.written == inner)?;
+                let number = self.mentions.number(inner)?;
                 let node = self.referred[number].clone()?;
-                let output = self.mentions[number].output.clone();
+                let output = self.mentions.nodes[number].output.clone();
                 Some(Value::Text(Reference { node, output }.to_string()))
             }
             ("target", name) => self.target_fact(name, at, slips),

@@ -1,13 +1,13 @@
 //! Which instances a plan's nodes have: one for each target and for each step
 //! of the sweeps that a node, or anything it refers to, depends on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::cycle::cycle_in;
-use super::diagnostic::{Slip, nearest};
+use super::diagnostic::{CANDIDATES, Slip, nearest};
 use super::document::{PlanDocument, TargetDocument};
 use super::load::Mistakes;
 use super::mention::{Mention, Mentions, mentions};
@@ -16,6 +16,11 @@ use super::sheet::{Sheet, Written};
 use super::sweep::{Axis, axes};
 use super::tree::{Position, Tree};
 use crate::node;
+
+/// Most names that the sweeps which one node depends on have.
+const AXES: usize = 16;
+/// Most nodes of a plan for all targets, with the nodes they refer to.
+const VERTICES: usize = 300_000;
 
 /// The written nodes, once for each target they depend on.
 pub(super) struct Lattice<'a> {
@@ -33,9 +38,12 @@ pub(super) struct Lattice<'a> {
     /// Whether only a part of the plan is looked at, so that what is not
     /// there may be in the rest.
     pub open: bool,
+    /// Whether it is refused as too large, and not complete.
+    pub is_too_large: bool,
     in_plan: HashMap<&'a str, usize>,
     in_target: Vec<HashMap<&'a str, usize>>,
     by_place: HashMap<(usize, Option<usize>), usize>,
+    in_some_target: HashSet<&'a str>,
     is_per_target: Vec<bool>,
 }
 
@@ -70,9 +78,11 @@ impl<'a> Lattice<'a> {
             axes: Vec::new(),
             vertices: Vec::new(),
             open,
+            is_too_large: false,
             in_plan: HashMap::new(),
             in_target: vec![HashMap::new(); targets.len()],
             by_place: HashMap::new(),
+            in_some_target: HashSet::new(),
             is_per_target: Vec::new(),
         };
         lattice.collect(&plan.nodes, None, mistakes);
@@ -81,8 +91,10 @@ impl<'a> Lattice<'a> {
         }
         let own = lattice.collect_axes(plan, mistakes);
         lattice.mark_per_target();
-        lattice.place();
-        lattice.spread_axes(&own, mistakes);
+        lattice.place(mistakes);
+        if !lattice.is_too_large {
+            lattice.spread_axes(&own, mistakes);
+        }
         lattice
     }
 
@@ -96,6 +108,9 @@ impl<'a> Lattice<'a> {
                 Some(target) => &mut self.in_target[target],
             };
             names.insert(&node.name, self.written.len());
+            if target.is_some() {
+                self.in_some_target.insert(&node.name);
+            }
             self.written.push(node);
             self.is_per_target.push(target.is_some());
         }
@@ -116,6 +131,10 @@ impl<'a> Lattice<'a> {
             .collect();
         let mut is_used = vec![false; of_plan.len()];
         self.axes = of_plan;
+        let mut known = HashMap::new();
+        for (number, axis) in self.axes.iter().enumerate() {
+            remember(axis, number, &mut known);
+        }
         let mut own = Vec::with_capacity(self.written.len());
         for number in 0..self.written.len() {
             let node = self.written[number];
@@ -130,7 +149,8 @@ impl<'a> Lattice<'a> {
             if let Some(sweep) = node.tree.get("sweep") {
                 let mut slips = Vec::new();
                 for axis in axes(sweep, &node.file, &mut slips) {
-                    self.refuse_namesake(&axis, &mut slips);
+                    self.refuse_namesake(&axis, &known, &mut slips);
+                    remember(&axis, self.axes.len(), &mut known);
                     mine.push(self.axes.len());
                     self.axes.push(axis);
                 }
@@ -146,9 +166,9 @@ impl<'a> Lattice<'a> {
         own
     }
 
-    fn refuse_namesake(&self, axis: &Axis, slips: &mut Vec<Slip>) {
-        let twin = self.axes.iter().find(|other| other.names.iter().any(|name| axis.names.contains(name)));
-        if let Some(twin) = twin {
+    fn refuse_namesake(&self, axis: &Axis, known: &HashMap<String, usize>, slips: &mut Vec<Slip>) {
+        let twin = axis.names.iter().filter_map(|name| known.get(name)).min();
+        if let Some(twin) = twin.map(|number| &self.axes[*number]) {
             let place = format!("{}:{}", twin.file.path.display(), twin.at.line);
             let message = format!("two sweeps are named `{}`", axis.names.join(", "));
             let help = format!("the other is at {place}; rename one, or sweep once at the head of the plan");
@@ -167,10 +187,7 @@ impl<'a> Lattice<'a> {
             for mention in free {
                 match self.in_plan.get(mention.node.as_str()) {
                     Some(dependency) => dependents.entry(*dependency).or_default().push(number),
-                    None => {
-                        marked |=
-                            self.in_target.iter().any(|names| names.contains_key(mention.node.as_str()));
-                    }
+                    None => marked |= self.in_some_target.contains(mention.node.as_str()),
                 }
             }
             if marked {
@@ -187,8 +204,17 @@ impl<'a> Lattice<'a> {
         }
     }
 
-    fn place(&mut self) {
+    /// Makes the vertices, unless there would be too many.
+    fn place(&mut self, mistakes: &mut Mistakes) {
         let of_plan = self.in_plan.len();
+        if let Some(node) = self.first_too_many(of_plan) {
+            let Written { name, at, file, .. } = self.written[node];
+            let message = format!("with `{name}` for every target, the plan is too large");
+            let help = "let fewer nodes refer to the targets, or make a plan for each";
+            mistakes.add(file, Slip::new(*at, message).help(help));
+            self.is_too_large = true;
+            return;
+        }
         let add = |lattice: &mut Self, node: usize, target: Option<usize>| {
             lattice.by_place.insert((node, target), lattice.vertices.len());
             lattice.vertices.push(Vertex { node, target, axes: Vec::new(), meant: Vec::new() });
@@ -207,6 +233,16 @@ impl<'a> Lattice<'a> {
         }
     }
 
+    /// The node of the plan which, once for each target, with what it refers
+    /// to, is more than a plan has.
+    fn first_too_many(&self, of_plan: usize) -> Option<usize> {
+        let mut size = 0_usize;
+        (0..of_plan).filter(|node| self.is_per_target[*node]).find(|node| {
+            size += (1 + self.mentions[*node].nodes.len()) * self.targets.len();
+            size > VERTICES
+        })
+    }
+
     /// Gives every vertex its own axes and those of what it refers to, in the
     /// order of the dependencies; finds what does not exist and what waits
     /// for itself.
@@ -215,6 +251,9 @@ impl<'a> Lattice<'a> {
             DiGraph::with_capacity(self.vertices.len(), self.vertices.len());
         let index: Vec<NodeIndex> = self.vertices.iter().map(|_| graph.add_node(())).collect();
         for number in 0..self.vertices.len() {
+            if mistakes.is_enough() {
+                return;
+            }
             let vertex = &self.vertices[number];
             let mut meant = Vec::with_capacity(self.mentions[vertex.node].nodes.len());
             for mention in &self.mentions[vertex.node].nodes {
@@ -249,6 +288,14 @@ impl<'a> Lattice<'a> {
                 }
                 axes.sort_unstable();
                 axes.dedup();
+                let names: usize = axes.iter().map(|axis| self.axes[*axis].names.len()).sum();
+                if names > AXES {
+                    let Written { name, at, file, .. } = self.written[node];
+                    let message = format!("`{name}` is swept over {names} names, and {AXES} are the most");
+                    mistakes.add(file, Slip::new(*at, message).help("sweep over fewer names"));
+                    self.is_too_large = true;
+                    return;
+                }
                 self.vertices[vertex].axes = axes;
             }
         }
@@ -278,7 +325,7 @@ impl<'a> Lattice<'a> {
     }
 
     fn knows(&self, node: &str) -> bool {
-        self.in_plan.contains_key(node) || self.in_target.iter().any(|names| names.contains_key(node))
+        self.in_plan.contains_key(node) || self.in_some_target.contains(node)
     }
 
     fn unknown_node(&self, mention: &Mention, target: Option<usize>) -> Slip {
@@ -289,8 +336,8 @@ impl<'a> Lattice<'a> {
             let help = format!("the target `{}` has one: give each target the same", self.targets[elsewhere]);
             return Slip::new(mention.at, message).help(help);
         }
-        let known = self.in_plan.keys().chain(self.in_target.iter().flat_map(HashMap::keys));
-        let mut known: Vec<&str> = known.copied().collect();
+        let known = self.written.iter().map(|node| node.name.as_str());
+        let mut known: Vec<&str> = known.take(CANDIDATES).collect();
         known.sort_unstable();
         known.dedup();
         let (message, help) = unknown("node", name, known.into_iter(), "add it under `nodes:`");
@@ -420,6 +467,13 @@ impl<'a> Lattice<'a> {
             axis.names.iter().cloned().zip(axis.points[*point].labels.iter().cloned())
         });
         labels.collect()
+    }
+}
+
+/// Remembers the names of an axis by its number, the first of each.
+fn remember(axis: &Axis, number: usize, known: &mut HashMap<String, usize>) {
+    for name in &axis.names {
+        known.entry(name.clone()).or_insert(number);
     }
 }
 

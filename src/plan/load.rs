@@ -1,15 +1,15 @@
 //! Loads a plan with its targets and fragments, and collects every mistake of
 //! every file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile, nearest};
+use super::diagnostic::{Diagnostic, Diagnostics, MOST, Slip, SourceFile, nearest};
 use super::document::{PlanDocument, TargetDocument};
 use super::expand::{Expanded, expand};
 use super::files::{Disk, Files};
-use super::sheet::{Asker, Sheet, SheetReader};
+use super::sheet::{Asker, Sheet, SheetReader, Written};
 use super::tree::{Origin, Position, Tree};
 use super::{Plan, Target, review};
 
@@ -33,7 +33,7 @@ pub fn load(path: &Path, given: &Given) -> Result<Plan, Diagnostics> {
 /// Loads a plan from wherever its files are.
 pub fn load_from(files: &dyn Files, path: &Path, given: &Given) -> Result<Plan, Diagnostics> {
     let mut mistakes = Mistakes::default();
-    let mut reader = SheetReader { files, given, mistakes: &mut mistakes, alone: false };
+    let mut reader = SheetReader::new(files, given, &mut mistakes, false);
     let plan = reader.read::<PlanDocument>(path, None, |_| Some(String::new()));
     let targets = plan.as_ref().map(|plan| targets(&mut reader, plan)).unwrap_or_default();
     let Some(plan) = plan else { return Err(mistakes.into_diagnostics()) };
@@ -61,14 +61,16 @@ fn described(document: TargetDocument) -> Target {
 fn targets(reader: &mut SheetReader<'_>, plan: &Sheet<PlanDocument>) -> Vec<Sheet<TargetDocument>> {
     let base = plan.file.path.parent().unwrap_or(Path::new(""));
     let named = plan.tree.get("targets").map(Tree::items).unwrap_or_default();
-    let read = named.iter().enumerate().filter_map(|(number, item)| {
-        if named[..number].iter().any(|other| other.text().is_some() && other.text() == item.text()) {
-            let message = format!("the target file {} is listed twice", item.text().unwrap_or_default());
+    let mut known = HashSet::new();
+    let read = named.iter().filter_map(|item| {
+        let name = item.text()?;
+        if !known.insert(name) {
+            let message = format!("the target file {name} is listed twice");
             reader.mistakes.add(&plan.file, Slip::new(item.at, message).help("remove one of them"));
             return None;
         }
         let asker = Asker { file: &plan.file, at: item.at, what: "target" };
-        reader.read(&base.join(item.text()?), Some(&asker), prefix)
+        reader.read(&base.join(name), Some(&asker), prefix)
     });
     read.collect()
 }
@@ -93,12 +95,19 @@ impl Mistakes {
         self.0.is_empty()
     }
 
+    /// Whether so many are known that no more are looked for.
+    pub fn is_enough(&self) -> bool {
+        self.0.len() > MOST
+    }
+
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.0.push(diagnostic);
+        if !self.is_enough() && !self.0.contains(&diagnostic) {
+            self.0.push(diagnostic);
+        }
     }
 
     pub fn add(&mut self, file: &Arc<SourceFile>, slip: Slip) {
-        self.0.push(Diagnostic { slip, file: Arc::clone(file) });
+        self.push(Diagnostic { slip, file: Arc::clone(file) });
     }
 
     pub fn add_all(&mut self, file: &Arc<SourceFile>, slips: Vec<Slip>) {
@@ -117,19 +126,23 @@ impl Mistakes {
         for node in nodes {
             self.name(&node.file, &node.name, node.at);
         }
-        for (number, target) in targets.iter().enumerate() {
+        let of_plan: HashMap<&str, &Written> =
+            plan.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+        let mut first: HashMap<String, &Sheet<TargetDocument>> = HashMap::new();
+        for target in targets {
             if let Some(name) = written_name(&target.tree, "target") {
                 let place = at(&target.tree, "target");
                 self.name(&target.file, &name, place);
-                let has_it = |other: &&Sheet<_>| written_name(&other.tree, "target").as_ref() == Some(&name);
-                if let Some(twin) = targets[..number].iter().find(has_it) {
+                if let Some(twin) = first.get(&name) {
                     let help = format!("the other is {}; rename one of them", twin.file.path.display());
                     let message = format!("two targets are named `{name}`");
                     self.add(&target.file, Slip::new(place, message).help(help));
+                } else {
+                    first.insert(name, target);
                 }
             }
             for node in &target.nodes {
-                if let Some(twin) = plan.nodes.iter().find(|other| other.name == node.name) {
+                if let Some(twin) = of_plan.get(node.name.as_str()) {
                     let place = format!("{}:{}", twin.file.path.display(), twin.at.line);
                     let message = format!("the plan and its target both have a node `{}`", node.name);
                     let help = format!("the other is at {place}; rename one of them");
@@ -158,7 +171,6 @@ impl Mistakes {
 
     pub fn into_diagnostics(mut self) -> Diagnostics {
         self.0.sort_by(|a, b| (&a.file.path, a.slip.at).cmp(&(&b.file.path, b.slip.at)));
-        self.0.dedup();
-        Diagnostics(self.0)
+        Diagnostics::first(self.0)
     }
 }

@@ -1,5 +1,7 @@
 //! What the texts of a node refer to: nodes, the target, sweeps.
 
+use std::collections::HashMap;
+
 use super::diagnostic::Slip;
 use super::tree::{Position, Tree};
 use crate::value::Reference;
@@ -32,7 +34,12 @@ pub(super) struct Mentions {
     pub target: bool,
     /// Names behind `sweep.`.
     pub sweeps: Vec<String>,
+    /// The first mention of each node by what is written, where there are many.
+    numbers: HashMap<String, usize>,
 }
+
+/// Mentions that are compared with each other sooner than hashed.
+const FEW: usize = 12;
 
 impl Mention {
     /// Reads a node's name with the instance it means.
@@ -69,10 +76,23 @@ pub(super) fn mentions(node: &Tree, slips: &mut Vec<Slip>) -> Mentions {
             mentions.nodes.push(Mention::of(name, reference, need.at, true));
         }
     }
+    if mentions.nodes.len() > FEW {
+        for (number, mention) in mentions.nodes.iter().enumerate() {
+            mentions.numbers.entry(mention.written.clone()).or_insert(number);
+        }
+    }
     mentions
 }
 
 impl Mentions {
+    /// The first mention that is written like this.
+    pub fn number(&self, written: &str) -> Option<usize> {
+        if self.nodes.len() > FEW {
+            return self.numbers.get(written).copied();
+        }
+        self.nodes.iter().position(|mention| mention.written == written)
+    }
+
     fn read(&mut self, text: &str, at: Position, slips: &mut Vec<Slip>) {
         for piece in pieces(text).unwrap_or_default() {
             let Piece::Reference(inner) = piece else { continue };

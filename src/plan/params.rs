@@ -1,7 +1,7 @@
 //! Parameters: typed by their defaults or declared, given on the command line
 //! or by the file that includes a fragment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use indexmap::IndexMap;
 
@@ -65,6 +65,7 @@ impl GivenParam {
 pub(super) fn resolve(document: &Tree, given: &[GivenParam], alone: bool, slips: &mut Vec<Slip>) -> Params {
     let mut params = Params::default();
     let Some(declared) = document.get("params") else { return params };
+    let given: HashMap<&str, &GivenParam> = given.iter().map(|given| (given.name.as_str(), given)).collect();
     for entry in declared.entries() {
         params.places.insert(entry.key.clone(), entry.at);
         let Some(parameter) = parameter(entry, slips) else {
@@ -72,7 +73,7 @@ pub(super) fn resolve(document: &Tree, given: &[GivenParam], alone: bool, slips:
             params.values.insert(entry.key.clone(), Value::Text(String::new()));
             continue;
         };
-        let value = match given.iter().rev().find(|given| given.name == entry.key) {
+        let value = match given.get(entry.key.as_str()) {
             Some(given) => parameter.accept(given).unwrap_or_else(|slip| {
                 params.refuse(&entry.key, slip);
                 given.value.clone()

@@ -2,10 +2,11 @@
 //! site and the process environment. Those to nodes, to the target and to
 //! sweeps stay until instances are made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::diagnostic::{Slip, nearest};
+use super::diagnostic::{MOST, Slip, nearest};
 use super::params::Params;
+use super::sheet::BYTES;
 use super::tree::{Origin, Position, Tree, Value};
 use crate::value::reference::{Piece, escaped, pieces};
 
@@ -30,7 +31,7 @@ pub(super) struct Scope<'a> {
     pub variables: &'a BTreeMap<String, String>,
     /// Site values that the target requires; where one is not given, nothing
     /// that uses it runs, so a stand-in takes its place.
-    pub required_site: &'a [String],
+    pub required_site: &'a HashSet<String>,
     /// What a site value that is not given becomes.
     pub absent: Absent,
 }
@@ -42,8 +43,33 @@ pub(super) struct Settled {
     pub slips: Vec<Slip>,
     /// Parameters that something refers to.
     pub used: BTreeSet<String>,
+    /// Bytes of the files so far, with what references stand for.
+    pub bytes: usize,
     /// Whether a part of the last text could not be resolved.
     is_broken: bool,
+}
+
+impl Settled {
+    /// Nothing yet, after some bytes.
+    pub fn after(bytes: usize) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+
+    fn is_enough(&self) -> bool {
+        self.slips.len() > MOST || self.bytes > BYTES
+    }
+
+    /// Counts what references stand for; a few that repeat a long text are
+    /// refused before they are made.
+    fn count(&mut self, value: &Value, at: Position) {
+        self.bytes += value.text().map_or(0, str::len);
+        if self.bytes > BYTES {
+            let message =
+                format!("with what references stand for, this plan has more than {} MiB", BYTES >> 20);
+            self.slips.push(Slip::new(at, message).help("refer to long texts less often"));
+            self.is_broken = true;
+        }
+    }
 }
 
 /// Whether a reference is resolved only when instances are made.
@@ -113,6 +139,10 @@ impl Scope<'_> {
     }
 
     fn reference(&self, inner: &str, at: Position, settled: &mut Settled) -> Value {
+        if settled.is_enough() {
+            settled.is_broken = true;
+            return Value::Text(String::new());
+        }
         let found = match inner.split_once('.') {
             Some(("params", name)) => {
                 settled.used.insert(name.to_owned());
@@ -123,11 +153,13 @@ impl Scope<'_> {
             Some(("env", name)) => self.variable(name),
             other => Err(no_reference(inner, other)),
         };
-        found.unwrap_or_else(|(message, help)| {
+        let value = found.unwrap_or_else(|(message, help)| {
             settled.is_broken = true;
             settled.slips.push(Slip::new(at, message).help(help));
             Value::Text(String::new())
-        })
+        });
+        settled.count(&value, at);
+        value
     }
 
     fn param(&self, name: &str) -> Found {
@@ -145,7 +177,7 @@ impl Scope<'_> {
             ));
         }
         let given = self.site.get(name).map(String::as_str).or(default);
-        if given.is_none() && self.required_site.iter().any(|required| required == name) {
+        if given.is_none() && self.required_site.contains(name) {
             return Ok(Value::Text(format!("(site.{name} is not given)")));
         }
         let given = given.or((self.absent == Absent::Empty).then_some(""));
@@ -199,7 +231,9 @@ pub(super) fn unknown<'a>(
     let known: Vec<_> = known.collect();
     let help = match nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() || known.len() > 12 => remedy.to_owned(),
+        None if known.is_empty() || known.len() > 12 || known.iter().any(|name| name.len() > 100) => {
+            remedy.to_owned()
+        }
         None => format!("known: {}; or {remedy}", known.join(", ")),
     };
     (format!("there is no {what} `{name}`"), help)
@@ -232,7 +266,7 @@ mod tests {
             params: &params,
             site: &named([("port", "80")]),
             variables: &named([("HOME", "/${h}")]),
-            required_site: &["root".to_owned()],
+            required_site: &HashSet::from(["root".to_owned()]),
             absent: Absent::Wrong,
         };
         let mut tree =

@@ -2,12 +2,13 @@
 //! parameters, the site and the environment are in place, its fragments are
 //! included.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::diagnostic::{Slip, SourceFile, nearest};
+use super::diagnostic::{MOST, Slip, SourceFile, nearest};
 use super::document::{FragmentDocument, LANGUAGE};
 use super::files::Files;
 use super::load::{Given, Mistakes};
@@ -17,6 +18,13 @@ use super::sweep::is_label;
 use super::tree::{Position, Tree, Value};
 use super::typed::from_tree;
 use super::yaml;
+
+/// Most files of one plan, one that is read twice counted twice.
+const FILES: usize = 1000;
+/// Most bytes of all of them, with what their references stand for.
+pub(super) const BYTES: usize = 64 << 20;
+/// Fragments that include each other.
+const DEPTH: usize = 16;
 
 /// A file that was read.
 pub(super) struct Sheet<T> {
@@ -48,6 +56,10 @@ pub(super) struct SheetReader<'a> {
     /// Whether a parameter without a value gets a stand-in, because the file
     /// is looked at without the one that includes it.
     pub alone: bool,
+    /// Files read so far.
+    count: usize,
+    /// Bytes read so far, with what references stand for.
+    bytes: usize,
 }
 
 /// Who asks for a file: the file and place that names it.
@@ -56,6 +68,12 @@ pub(super) struct Asker<'a> {
     pub at: Position,
     /// What it is to be: "target" or "fragment".
     pub what: &'static str,
+}
+
+impl<'a> SheetReader<'a> {
+    pub fn new(files: &'a dyn Files, given: &'a Given, mistakes: &'a mut Mistakes, alone: bool) -> Self {
+        Self { files, given, mistakes, alone, count: 0, bytes: 0 }
+    }
 }
 
 impl SheetReader<'_> {
@@ -96,6 +114,12 @@ impl SheetReader<'_> {
             self.mistakes.add(asker.file, Slip::new(asker.at, message).help("remove this `include:`"));
             return None;
         }
+        if open.len() > DEPTH {
+            let message = format!("more than {DEPTH} fragments include each other here");
+            let help = "include what is needed from the plan itself";
+            self.mistakes.add(asker.file, Slip::new(asker.at, message).help(help));
+            return None;
+        }
         let (file, tree) = self.parse(path, Some(asker))?;
         open.push(path.to_owned());
         let sheet = self.settle::<FragmentDocument>(file, tree, with, open);
@@ -106,7 +130,8 @@ impl SheetReader<'_> {
             let help = slip.help.clone().unwrap_or(help);
             self.mistakes.add(asker.file, Slip { at, ..slip.clone() }.help(help));
         }
-        for given in with.iter().filter(|given| !sheet.params.values.contains_key(&given.name)) {
+        let unknown_ones = with.iter().filter(|given| !sheet.params.values.contains_key(&given.name));
+        for given in unknown_ones.take(MOST + 1) {
             let known = sheet.params.values.keys().map(String::as_str);
             let (message, help) = unknown("parameter", &given.name, known, "declare it in the fragment");
             let message = format!("{message} in {}", path.display());
@@ -116,6 +141,16 @@ impl SheetReader<'_> {
     }
 
     fn parse(&mut self, path: &Path, asker: Option<&Asker<'_>>) -> Option<(Arc<SourceFile>, Tree)> {
+        self.count += 1;
+        if self.count > FILES {
+            // What leads to it is there many times, and said once.
+            if let Some(Asker { file, at, .. }) = asker.filter(|_| self.count == FILES + 1) {
+                let message = format!("this plan reads more than {FILES} files");
+                let slip = Slip::new(*at, message).help("include each fragment once, or make several plans");
+                self.mistakes.add(file, slip);
+            }
+            return None;
+        }
         let file = match SourceFile::read(self.files, path) {
             Ok(file) => file,
             Err(diagnostic) => {
@@ -130,6 +165,13 @@ impl SheetReader<'_> {
                 return None;
             }
         };
+        self.bytes += file.text.len();
+        if self.bytes > BYTES {
+            let message = format!("the files of this plan have more than {} MiB together", BYTES >> 20);
+            let slip = Slip::new(Position::default(), message).help("make several plans");
+            self.mistakes.add(&file, slip);
+            return None;
+        }
         let mut slips = Vec::new();
         let tree = yaml::parse(&file.text, &mut slips);
         self.mistakes.add_all(&file, slips);
@@ -168,12 +210,15 @@ impl SheetReader<'_> {
         self.settle_params(&mut tree, &mut slips);
         let params = params::resolve(&tree, given, self.alone, &mut slips);
         let settled = self.settle_entries(&mut tree, &params);
+        self.bytes = settled.bytes;
         slips.extend(settled.slips);
         let misspelled = settled.used.iter().filter(|used| !params.places.contains_key(*used));
-        let misspelled: Vec<&str> = misspelled.map(String::as_str).collect();
+        let misspelled: Vec<&str> = misspelled.map(String::as_str).take(MOST).collect();
         let is_used =
             |name: &String| settled.used.contains(name) || nearest(name, misspelled.clone()).is_some();
-        for (name, at) in params.places.iter().filter(|(name, _)| !is_used(name)) {
+        let is_enough = slips.len() > MOST;
+        let unused = params.places.iter().filter(|(name, _)| !is_enough && !is_used(name));
+        for (name, at) in unused.take(MOST + 1) {
             let message = format!("nothing refers to the parameter `{name}`");
             slips.push(
                 Slip::new(*at, message)
@@ -189,21 +234,24 @@ impl SheetReader<'_> {
     }
 
     /// Defaults of parameters may name the site and the environment.
-    fn settle_params(&self, tree: &mut Tree, slips: &mut Vec<Slip>) {
+    fn settle_params(&mut self, tree: &mut Tree, slips: &mut Vec<Slip>) {
         let none = Params::default();
-        let scope = self.scope(&none, &[], Absent::Wrong);
-        let mut settled = Settled::default();
+        let required = HashSet::new();
+        let scope = self.scope(&none, &required, Absent::Wrong);
+        let mut settled = Settled::after(self.bytes);
         for entry in entries_mut(tree).filter(|entry| entry.key == "params") {
             scope.settle(&mut entry.value, &mut settled);
         }
+        self.bytes = settled.bytes;
         slips.extend(settled.slips);
     }
 
     fn settle_entries(&self, tree: &mut Tree, params: &Params) -> Settled {
-        let mut settled = Settled::default();
+        let mut settled = Settled::after(self.bytes);
         // What a target requires decides whether anything else of it runs, so
         // there a site value that is not given is an empty one.
-        let scope = self.scope(params, &[], Absent::Empty);
+        let none = HashSet::new();
+        let scope = self.scope(params, &none, Absent::Empty);
         for entry in entries_mut(tree).filter(|entry| entry.key == "requires") {
             scope.settle(&mut entry.value, &mut settled);
         }
@@ -218,7 +266,12 @@ impl SheetReader<'_> {
         settled
     }
 
-    fn scope<'s>(&'s self, params: &'s Params, required_site: &'s [String], absent: Absent) -> Scope<'s> {
+    fn scope<'s>(
+        &'s self,
+        params: &'s Params,
+        required_site: &'s HashSet<String>,
+        absent: Absent,
+    ) -> Scope<'s> {
         let Given { site, variables, .. } = self.given;
         Scope { params, site, variables, required_site, absent }
     }
@@ -261,7 +314,7 @@ fn entries_mut(tree: &mut Tree) -> impl Iterator<Item = &mut super::tree::Entry>
 }
 
 /// Names of the site values that a target requires.
-fn required_site(tree: &Tree) -> Vec<String> {
+fn required_site(tree: &Tree) -> HashSet<String> {
     let requires = tree.get("requires").map(Tree::items).unwrap_or_default();
     requires.iter().filter_map(|one| one.get("site")?.text().map(str::to_owned)).collect()
 }

@@ -62,7 +62,7 @@ pub fn read_site(files: &dyn Files, path: &Path) -> Result<BTreeMap<String, Stri
         return Ok(values);
     }
     let diagnostic = |slip| Diagnostic { slip, file: Arc::clone(&file) };
-    Err(Diagnostics(slips.into_iter().map(diagnostic).collect()))
+    Err(Diagnostics::first(slips.into_iter().map(diagnostic).collect()))
 }
 
 fn values(tree: &Tree, slips: &mut Vec<Slip>) -> BTreeMap<String, String> {

@@ -1,11 +1,16 @@
 //! Sweeps: names that take values in turn, and the names of instances.
 
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::diagnostic::{Slip, SourceFile};
 use super::params::scalar;
 use super::tree::{Entry, Origin, Position, Tree, Value};
 use crate::value::reference::{Piece, pieces};
+
+/// Most characters of a name, which becomes a part of longer ones.
+const LONGEST_LABEL: usize = 128;
 
 /// Names whose values change together: one name of a grid, or all of a zip.
 #[derive(Debug)]
@@ -18,6 +23,8 @@ pub(super) struct Axis {
     pub file: Arc<SourceFile>,
     /// Where in that file.
     pub at: Position,
+    /// For each name, the steps by their labels; none where several have one.
+    by_label: OnceCell<Vec<HashMap<String, Option<usize>>>>,
 }
 
 /// One step of an axis.
@@ -33,13 +40,23 @@ impl Axis {
     /// The number of the only point with this label under this name.
     pub fn point(&self, name: &str, label: &str) -> Option<usize> {
         let column = self.names.iter().position(|known| known == name)?;
-        let mut found = (0..self.points.len()).filter(|point| self.points[*point].labels[column] == label);
-        found.next().filter(|_| found.next().is_none())
+        *self.by_label.get_or_init(|| self.label_columns())[column].get(label)?
+    }
+
+    fn label_columns(&self) -> Vec<HashMap<String, Option<usize>>> {
+        let mut columns = vec![HashMap::new(); self.names.len()];
+        for (number, point) in self.points.iter().enumerate() {
+            for (column, label) in columns.iter_mut().zip(&point.labels) {
+                column.entry(label.clone()).and_modify(|one| *one = None).or_insert(Some(number));
+            }
+        }
+        columns
     }
 
     fn refuse_repetition(&self, slips: &mut Vec<Slip>) {
+        let mut known = HashSet::new();
         for (number, point) in self.points.iter().enumerate() {
-            if self.points[..number].iter().any(|other| other.labels == point.labels) {
+            if !known.insert(&point.labels) {
                 let at = point.values.first().map_or(self.at, |value| value.at);
                 let message = format!("the sweep takes the step {} twice", self.label(number));
                 slips.push(Slip::new(at, message).help("remove one of them"));
@@ -125,7 +142,13 @@ impl Column {
     fn into_axis(self, file: &Arc<SourceFile>) -> Axis {
         let point = |(label, value)| Point { labels: vec![label], values: vec![value] };
         let points = self.steps.into_iter().map(point).collect();
-        Axis { names: vec![self.name], at: self.at, file: Arc::clone(file), points }
+        Axis {
+            names: vec![self.name],
+            at: self.at,
+            file: Arc::clone(file),
+            points,
+            by_label: OnceCell::new(),
+        }
     }
 
     fn read(entry: &Entry, slips: &mut Vec<Slip>) -> Self {
@@ -198,12 +221,13 @@ fn zipped(
             point.values.push(value);
         }
     }
-    Some(Axis { names, points, file: Arc::clone(file), at })
+    Some(Axis { names, points, file: Arc::clone(file), at, by_label: OnceCell::new() })
 }
 
 /// Whether text can be part of an instance's name, and so of a path.
 pub(super) fn is_label(text: &str) -> bool {
     !text.is_empty()
+        && text.len() <= LONGEST_LABEL
         && !text.starts_with('.')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.+".contains(c))
 }

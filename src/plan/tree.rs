@@ -119,10 +119,7 @@ impl Tree {
     /// The text, if the value is one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        match &self.value {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
+        self.value.text()
     }
 
     /// Shows every text of the tree, in the order of the file, with its place.
@@ -151,6 +148,15 @@ impl Value {
             Self::Text(value) => format!("the text {value:?}"),
             Self::List(_) => "a list".to_owned(),
             Self::Map(_) => "a mapping".to_owned(),
+        }
+    }
+
+    /// The text, if the value is one.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
         }
     }
 

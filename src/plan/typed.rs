@@ -11,7 +11,7 @@ use serde::de::{self, DeserializeOwned, Visitor};
 
 use access::{Choice, Entries, Items};
 
-use super::diagnostic::{Slip, nearest};
+use super::diagnostic::{MOST, Slip, nearest};
 use super::mistake::{Faults, Mistake};
 use super::tree::{Entry, Number, Origin, Position, Tree, Value};
 use super::yaml::misread;
@@ -54,7 +54,8 @@ fn read<T>(
     let value = loop {
         match attempt(&faults) {
             Ok(value) => break Some(value),
-            Err(mistake) if mistake.left_out => {}
+            Err(mistake) if mistake.left_out && faults.slips.borrow().len() <= MOST => {}
+            Err(mistake) if mistake.left_out => break None,
             Err(mistake) => {
                 if !mistake.follows {
                     faults.slips.borrow_mut().push(mistake.into_slip(at));

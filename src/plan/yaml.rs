@@ -4,13 +4,15 @@ use std::collections::HashMap;
 
 use granit_parser::{ErrorKind, Event, Marker, Options, Parser, ScalarStyle, ScanError};
 
-use super::diagnostic::Slip;
+use super::diagnostic::{MOST, Slip};
 use super::tree::{Entry, Number, Origin, Position, Tree, Value};
 
 /// Lists and mappings inside each other.
 const DEPTH: usize = 64;
 /// Values of one document, those that aliases repeat included.
 const VALUES: usize = 1_000_000;
+/// Bytes of a text, or of a key, that count as one more value.
+const BYTES_OF_VALUE: usize = 64;
 /// Entries of a mapping that are compared with each other sooner than hashed.
 const FEW: usize = 12;
 /// Bytes of one file.
@@ -22,6 +24,10 @@ pub fn parse(text: &str, slips: &mut Vec<Slip>) -> Option<Tree> {
     if text.len() > BYTES {
         let message = format!("the file has {} MiB, a plan has at most {}", text.len() >> 20, BYTES >> 20);
         slips.push(Slip::new(Position::default(), message).help("split it with `include:` or `sweep:`"));
+        return None;
+    }
+    if let Some(slip) = lone_carriage_return(text) {
+        slips.push(slip);
         return None;
     }
     let mut options = Options::default();
@@ -44,6 +50,15 @@ pub fn parse(text: &str, slips: &mut Vec<Slip>) -> Option<Tree> {
         );
     }
     builder.root
+}
+
+/// A line that ends as no editor ends one any more, and few count it as one.
+fn lone_carriage_return(text: &str) -> Option<Slip> {
+    let at = text.match_indices('\r').find(|(at, _)| !text[at + 1..].starts_with('\n'))?.0;
+    let line = u32::try_from(text[..at].matches('\n').count() + 1).unwrap_or(u32::MAX);
+    let slip =
+        Slip::new(Position { line, column: 1 }, "this line holds a carriage return without a line feed");
+    Some(slip.help("save the file with line feeds as the ends of its lines"))
 }
 
 fn position(marker: Marker) -> Position {
@@ -101,9 +116,15 @@ impl Builder<'_> {
         }
     }
 
+    fn note(&mut self, slip: Slip) {
+        if self.slips.len() <= MOST {
+            self.slips.push(slip);
+        }
+    }
+
     fn refuse_tag(&mut self, tagged: bool, at: Position) {
         if tagged {
-            self.slips.push(
+            self.note(
                 Slip::new(at, "a YAML tag stands before this value; plans have none")
                     .help("remove it, and put text that begins with `!` in quotes"),
             );
@@ -112,14 +133,17 @@ impl Builder<'_> {
 
     fn scalar(&mut self, text: String, origin: Origin, anchor: usize, at: Position) -> Result<(), Slip> {
         if let Some(Open { what: Collection::Map(_, key @ None), .. }) = self.open.last_mut() {
-            if let Some(slip) = (origin == Origin::Plain).then(|| misread_key(&text, at)).flatten() {
-                self.slips.push(slip);
-            }
+            let slip = (origin == Origin::Plain).then(|| misread_key(&text, at)).flatten();
+            self.values += text.len() / BYTES_OF_VALUE;
             *key = Some((text, at));
+            if let Some(slip) = slip {
+                self.note(slip);
+            }
             return Ok(());
         }
+        let values = 1 + text.len() / BYTES_OF_VALUE;
         let value = if origin == Origin::Plain { plain(text) } else { Value::Text(text) };
-        self.put(Tree { value, at, origin }, anchor, 1)
+        self.put(Tree { value, at, origin }, anchor, values)
     }
 
     fn begin(&mut self, what: Collection, anchor: usize, at: Position) -> Result<(), Slip> {
@@ -191,7 +215,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn without_duplicates(&mut self, mut entries: Vec<Entry>) -> Vec<Entry> {
+    fn without_duplicates(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
         let is_new = |(number, entry): (usize, &Entry)| {
             entries[..number].iter().all(|earlier| earlier.key != entry.key)
         };
@@ -199,19 +223,17 @@ impl Builder<'_> {
             return entries;
         }
         let mut first: HashMap<&str, u32> = HashMap::with_capacity(entries.len());
-        let mut again = Vec::new();
-        for (number, entry) in entries.iter().enumerate() {
-            if let Some(line) = first.insert(&entry.key, entry.at.line) {
+        let mut is_first = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            let line = first.insert(&entry.key, entry.at.line);
+            is_first.push(line.is_none());
+            if let Some(line) = line {
                 let message = format!("the key `{}` is there twice", entry.key);
                 let help = format!("the other is on line {line}; remove or rename one of them");
-                self.slips.push(Slip::new(entry.at, message).help(help));
-                again.push(number);
+                self.note(Slip::new(entry.at, message).help(help));
             }
         }
-        for number in again.into_iter().rev() {
-            entries.remove(number);
-        }
-        entries
+        entries.into_iter().zip(is_first).filter_map(|(entry, is_first)| is_first.then_some(entry)).collect()
     }
 }
 
@@ -449,6 +471,24 @@ mod tests {
             writeln!(bomb, "a{n}: &a{n} [{repeated}]").unwrap();
         }
         assert!(wrong(&bomb).message.contains("more than 1000000 values"));
+    }
+
+    #[test]
+    fn a_carriage_return_ends_a_line_only_before_a_line_feed() {
+        assert_eq!(read("a: 1\r\nb: 2\r\n").get("b").unwrap().at, Position { line: 2, column: 4 });
+        for text in ["a: 1\rb: 2\r", "a:\n  \r\r\rb", "a: 1\r", "\r\r\n"] {
+            let slip = wrong(text);
+            assert!(slip.message.contains("carriage return"), "{slip:?}");
+            assert!((1..=text.split('\n').count()).contains(&(slip.at.line as usize)), "{slip:?}");
+        }
+    }
+
+    #[test]
+    fn long_texts_that_aliases_repeat_count_by_their_length() {
+        let long = "x".repeat(1 << 20);
+        let repeated = "*a, ".repeat(1000);
+        assert!(wrong(&format!("a: &a {long}\nb: [{repeated}]\n")).message.contains("values"));
+        assert!(wrong(&format!("a: &a {{? \"{long}\" : 1}}\nb: [{repeated}]\n")).message.contains("values"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether what a setting or a subject refers to is of the kind it needs.
 
 use super::super::diagnostic::Slip;
-use super::Review;
+use super::{Review, without_instance};
 use crate::node::Wanted;
 
 /// The kinds of node that each role of a subject needs.
@@ -21,6 +21,9 @@ const ROLES: [(&str, &str); 10] = [
 impl Review<'_> {
     pub fn inputs(&mut self) {
         for node in self.plan.nodes.values() {
+            if self.mistakes.is_enough() {
+                return;
+            }
             for Wanted { setting, input, kind } in node.kind.wanted() {
                 let Some(found) = self.plan.nodes.get(&input.0.node).map(|node| node.kind.name()) else {
                     continue;
@@ -37,6 +40,9 @@ impl Review<'_> {
             }
         }
         for subject in &self.plan.subjects {
+            if self.mistakes.is_enough() {
+                return;
+            }
             for ((role, name), at) in subject.roles.iter().zip(&subject.places) {
                 let Some(found) = self.plan.nodes.get(name).map(|node| node.kind.name()) else { continue };
                 let Some((_, kind)) = ROLES.iter().find(|(known, _)| known == role) else { continue };
@@ -52,12 +58,17 @@ impl Review<'_> {
 
     /// The nodes of a kind, as a help line.
     fn candidates(&self, kind: &str) -> String {
-        let written = |name: &str| name.split('[').next().unwrap_or_default().to_owned();
         let of_kind = self.plan.nodes.values().filter(|node| node.kind.name() == kind);
-        let mut names: Vec<String> =
-            of_kind.map(|node| format!("${{nodes.{}}}", written(&node.name))).collect();
-        names.dedup();
-        names.truncate(6);
+        let mut names: Vec<String> = Vec::new();
+        for node in of_kind {
+            let name = format!("${{nodes.{}}}", without_instance(&node.name));
+            if names.last() != Some(&name) {
+                names.push(name);
+            }
+            if names.len() == 6 {
+                break;
+            }
+        }
         if names.is_empty() {
             format!("add {} node to the plan", a(kind))
         } else {

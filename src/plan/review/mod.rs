@@ -57,6 +57,9 @@ impl Review<'_> {
 
     /// Adds a mistake about a setting of a node.
     fn add(&mut self, node: &PlannedNode, setting: &str, message: String, help: &str) {
+        if self.mistakes.is_enough() {
+            return;
+        }
         let mut keys = vec!["nodes", without_instance(&node.name), node.kind.name()];
         keys.extend(setting.split('.'));
         let at = self.place(&node.file, &keys).unwrap_or(node.at);
