@@ -153,12 +153,12 @@ fn an_author_is_told_the_first_of_many_mistakes() {
 #[test]
 fn a_name_that_is_absurdly_long_is_not_repeated() {
     let long = "x".repeat(1 << 20);
-    refused(&format!("{long}: 1\nnodes: {{a: {NODE}}}"), "unknown key");
+    refused(&format!("? {long}\n: 1\nnodes: {{a: {NODE}}}"), "unknown key");
     refused(
-        &format!("nodes: {{{long}: {NODE}, b: {{needs: [y{long}], fetch: {{sources: []}}}}}}"),
+        &format!("nodes: {{? {long} : {NODE}, b: {{needs: [y{long}], fetch: {{sources: []}}}}}}"),
         "no node",
     );
-    let known = each(8, |number| format!("{long}{number}: 1, "));
+    let known = each(8, |number| format!("? {long}{number} : 1, "));
     let unknown = each(1000, |number| format!("${{params.q{number}}}"));
     refused(
         &format!("params: {{{known}}}\nnodes: {{a: {{fetch: {{sources: [{{path: '{unknown}'}}]}}}}}}"),

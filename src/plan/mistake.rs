@@ -65,7 +65,11 @@ impl Mistake {
     }
 
     pub fn into_slip(self, fallback: Position) -> Slip {
-        Slip { message: self.message, at: self.at.unwrap_or(fallback), help: self.help }
+        let slip = Slip::new(self.at.unwrap_or(fallback), self.message);
+        match self.help {
+            Some(help) => slip.help(help),
+            None => slip,
+        }
     }
 }
 
