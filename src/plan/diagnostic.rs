@@ -181,8 +181,8 @@ impl Excerpt {
         let text: String = lines().collect();
         let start: usize = lines().take(line - first).map(str::len).sum();
         let column = (at.column as usize).saturating_sub(1);
-        let offset =
-            text[start..].char_indices().nth(column).map_or(text.len(), |(offset, _)| start + offset);
+        let own = text[start..].lines().next().unwrap_or_default();
+        let offset = start + own.char_indices().nth(column).map_or(own.len(), |(offset, _)| offset);
         let length = extent(&text[offset..]).max(1);
         let name = file.path.display().to_string();
         Some(Self { name, before: first - 1, label: LabeledSpan::underline((offset, length)), text })
@@ -367,6 +367,36 @@ mod tests {
         let slip = Slip::new(Position { line: 1, column: 7 }, "it is long").help("cut it");
         let shown = Diagnostics(vec![Diagnostic { slip, file }]).render(80, false);
         assert!(shown.contains("a.yaml:1:7: it is long") && shown.len() < 200, "{shown}");
+    }
+
+    #[test]
+    fn a_place_behind_the_end_of_a_line_is_its_end() {
+        let file = Arc::new(SourceFile { path: "a.yaml".into(), text: "a: 1\nb: é\nc: 3".into() });
+        for (line, column, shown) in [(2, 5, "  · "), (3, 90, "a.yaml:3:5"), (9, 1, "a.yaml"), (1, 1, "─")]
+        {
+            let slip = Slip::new(Position { line, column }, "it is wrong").help("correct it");
+            let text = Diagnostics(vec![Diagnostic { slip, file: Arc::clone(&file) }]).render(80, false);
+            assert!(text.contains(shown) && text.contains("it is wrong"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_many_mistakes_are_told() {
+        let file = Arc::new(SourceFile { path: "a.yaml".into(), text: String::new() });
+        let slip = |number: usize| Slip::new(Position::default(), format!("mistake {number}"));
+        let many =
+            |count| (0..count).map(|n| Diagnostic { slip: slip(n), file: Arc::clone(&file) }).collect();
+        assert_eq!(Diagnostics::first(many(MOST)).0.len(), MOST);
+        let told = Diagnostics::first(many(10 * MOST));
+        assert_eq!(told.0.len(), MOST + 1);
+        assert!(told.to_string().ends_with("there are more mistakes than these 100"), "{told}");
+    }
+
+    #[test]
+    fn a_word_is_not_compared_for_long() {
+        let long = "x".repeat(1 << 20);
+        assert_eq!(nearest(&long, [long.as_str(), "x"]), None);
+        assert_eq!(nearest("größe", ["große", "maß"]), Some("große"));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::Review;
+use super::{Review, without_instance};
 use crate::node::{Class, Kind};
 use crate::plan::PlannedNode;
 
 impl Review<'_> {
     /// A service starts for the nodes that use it, so one that nothing uses
-    /// never starts. In a plan with subjects, so does a file or a bundle that
-    /// no node and no subject refers to do nothing.
+    /// never starts. In a plan with subjects, a file or a bundle that no node
+    /// and no subject refers to is made for nothing.
     pub fn unused(&mut self) {
         let nodes = self.plan.nodes.values();
         let mut used: HashSet<&str> =
@@ -35,7 +35,7 @@ impl Review<'_> {
             self.add(node, "", message, "refer to it from a warmup, aiperf or validate node, or remove it");
         }
         for node in lonely {
-            let name = node.name.split('[').next().unwrap_or_default();
+            let name = without_instance(&node.name);
             let message = format!("nothing uses what `{}` produces", node.name);
             self.add(node, "", message, &format!("refer to it as ${{nodes.{name}}}, or remove it"));
         }
