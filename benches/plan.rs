@@ -13,6 +13,9 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use orchestrate::dag::Dag;
 use orchestrate::plan::{Files, Given, load_from, yaml};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Files in memory, so that the disk is not measured.
 struct Memory(BTreeMap<PathBuf, String>);
 

@@ -7,11 +7,11 @@ use super::diagnostic::{Diagnostics, SourceFile};
 use super::document::{FragmentDocument, PlanDocument, TargetDocument};
 use super::expand::expand;
 use super::files::Files;
-use super::load::{Given, Mistakes, load_from, prefix};
+use super::load::{Given, Mistakes, load_parsed, prefix};
 use super::params::Params;
-use super::sheet::{Sheet, SheetReader};
+use super::sheet::{Parsed, Sheet, SheetReader};
 use super::tree::{Origin, Position, Tree, Value};
-use super::{Plan, read_site, yaml};
+use super::{Plan, read_site};
 
 /// A file without mistakes.
 #[derive(Debug)]
@@ -44,11 +44,9 @@ pub enum Checked {
 /// Checks a file. Plans are loaded with all they name; targets and fragments
 /// are checked as far as they can be without a plan.
 pub fn check(files: &dyn Files, path: &Path, given: &Given) -> Result<Checked, Diagnostics> {
-    let file = SourceFile::read(files, path).map_err(|diagnostic| Diagnostics(vec![diagnostic]))?;
-    let keys = keys(&file.text);
-    let has = |key: &str| keys.as_ref().is_some_and(|keys| keys.iter().any(|known| known == key));
-    if has("target") {
-        return alone(files, given, |reader, plan, targets| {
+    let parsed = Parsed::read(files, path).map_err(|diagnostic| Diagnostics(vec![diagnostic]))?;
+    if parsed.has("target") {
+        return alone(files, parsed, given, |reader, plan, targets| {
             let target: Sheet<TargetDocument> = reader.read(path, None, prefix)?;
             plan.file = Arc::clone(&target.file);
             let checked = Checked::Target { name: target.document.target.clone(), nodes: target.nodes.len() };
@@ -56,8 +54,8 @@ pub fn check(files: &dyn Files, path: &Path, given: &Given) -> Result<Checked, D
             Some(checked)
         });
     }
-    if has("fragment") {
-        return alone(files, given, |reader, plan, _| {
+    if parsed.has("fragment") {
+        return alone(files, parsed, given, |reader, plan, _| {
             let fragment: Sheet<FragmentDocument> = reader.read(path, None, |_| None)?;
             let Sheet { file, document, nodes, .. } = fragment;
             let checked = Checked::Fragment { name: document.fragment, nodes: nodes.len() };
@@ -65,25 +63,19 @@ pub fn check(files: &dyn Files, path: &Path, given: &Given) -> Result<Checked, D
             Some(checked)
         });
     }
-    if has("values") {
+    if parsed.has("values") {
         return read_site(files, path).map(|values| Checked::Site { values: values.len() });
     }
-    if keys.is_some() && !has("orchestrate") {
+    if parsed.tree.is_some() && !parsed.has("orchestrate") {
         return Ok(Checked::Other);
     }
-    load_from(files, path, given).map(|plan| Checked::Plan(Box::new(plan)))
-}
-
-/// The keys of a file; nothing where it is not YAML.
-fn keys(text: &str) -> Option<Vec<String>> {
-    let tree = yaml::parse(text, &mut Vec::new())?;
-    let Value::Map(entries) = tree.value else { return Some(Vec::new()) };
-    Some(entries.into_iter().map(|entry| entry.key).collect())
+    load_parsed(files, parsed, given).map(|plan| Checked::Plan(Box::new(plan)))
 }
 
 /// Checks a file by itself: `read` puts it where it belongs in an empty plan.
 fn alone(
     files: &dyn Files,
+    parsed: Parsed,
     given: &Given,
     read: impl FnOnce(
         &mut SheetReader<'_>,
@@ -92,7 +84,7 @@ fn alone(
     ) -> Option<Checked>,
 ) -> Result<Checked, Diagnostics> {
     let mut mistakes = Mistakes::default();
-    let mut reader = SheetReader::new(files, given, &mut mistakes, true);
+    let mut reader = SheetReader::new(files, given, &mut mistakes, true).with(parsed);
     let mut plan = empty_plan();
     let mut targets = Vec::new();
     let checked = read(&mut reader, &mut plan, &mut targets);

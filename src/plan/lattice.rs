@@ -124,17 +124,13 @@ impl<'a> Lattice<'a> {
             of_plan = axes(sweep, &plan.file, &mut slips);
             mistakes.add_all(&plan.file, slips);
         }
-        let names_of_plan: HashMap<String, usize> = of_plan
-            .iter()
-            .enumerate()
-            .flat_map(|(number, axis)| axis.names.iter().map(move |name| (name.clone(), number)))
-            .collect();
         let mut is_used = vec![false; of_plan.len()];
         self.axes = of_plan;
         let mut known = HashMap::new();
         for (number, axis) in self.axes.iter().enumerate() {
             remember(axis, number, &mut known);
         }
+        let names_of_plan = known.clone();
         let mut own = Vec::with_capacity(self.written.len());
         for number in 0..self.written.len() {
             let node = self.written[number];

@@ -9,7 +9,7 @@ use super::diagnostic::{Diagnostic, Diagnostics, MOST, Slip, SourceFile, nearest
 use super::document::{PlanDocument, TargetDocument};
 use super::expand::{Expanded, expand};
 use super::files::{Disk, Files};
-use super::sheet::{Asker, Sheet, SheetReader, Written};
+use super::sheet::{Asker, Parsed, Sheet, SheetReader, Written};
 use super::tree::{Origin, Position, Tree};
 use super::{Plan, Target, review};
 
@@ -32,8 +32,17 @@ pub fn load(path: &Path, given: &Given) -> Result<Plan, Diagnostics> {
 
 /// Loads a plan from wherever its files are.
 pub fn load_from(files: &dyn Files, path: &Path, given: &Given) -> Result<Plan, Diagnostics> {
+    match Parsed::read(files, path) {
+        Ok(parsed) => load_parsed(files, parsed, given),
+        Err(diagnostic) => Err(Diagnostics(vec![diagnostic])),
+    }
+}
+
+/// Loads a plan whose own file has been parsed.
+pub(super) fn load_parsed(files: &dyn Files, parsed: Parsed, given: &Given) -> Result<Plan, Diagnostics> {
+    let path = &parsed.file.path.clone();
     let mut mistakes = Mistakes::default();
-    let mut reader = SheetReader::new(files, given, &mut mistakes, false);
+    let mut reader = SheetReader::new(files, given, &mut mistakes, false).with(parsed);
     let plan = reader.read::<PlanDocument>(path, None, |_| Some(String::new()));
     let targets = plan.as_ref().map(|plan| targets(&mut reader, plan)).unwrap_or_default();
     let Some(plan) = plan else { return Err(mistakes.into_diagnostics()) };

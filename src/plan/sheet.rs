@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::diagnostic::{MOST, Slip, SourceFile, nearest};
+use super::diagnostic::{Diagnostic, MOST, Slip, SourceFile, nearest};
 use super::document::{FragmentDocument, LANGUAGE};
 use super::files::Files;
 use super::load::{Given, Mistakes};
@@ -60,6 +60,29 @@ pub(super) struct SheetReader<'a> {
     count: usize,
     /// Bytes read so far, with what references stand for.
     bytes: usize,
+    /// The first file, where it has been parsed to see what it is.
+    first: Option<Parsed>,
+}
+
+/// A file whose tree is known, or what keeps it from being one.
+pub(super) struct Parsed {
+    pub file: Arc<SourceFile>,
+    pub tree: Option<Tree>,
+    pub slips: Vec<Slip>,
+}
+
+impl Parsed {
+    pub fn read(files: &dyn Files, path: &Path) -> Result<Self, Diagnostic> {
+        let file = SourceFile::read(files, path)?;
+        let mut slips = Vec::new();
+        let tree = yaml::parse(&file.text, &mut slips);
+        Ok(Self { file, tree, slips })
+    }
+
+    /// Whether the file has this key at its head.
+    pub fn has(&self, key: &str) -> bool {
+        self.tree.as_ref().is_some_and(|tree| tree.get(key).is_some())
+    }
 }
 
 /// Who asks for a file: the file and place that names it.
@@ -72,7 +95,12 @@ pub(super) struct Asker<'a> {
 
 impl<'a> SheetReader<'a> {
     pub fn new(files: &'a dyn Files, given: &'a Given, mistakes: &'a mut Mistakes, alone: bool) -> Self {
-        Self { files, given, mistakes, alone, count: 0, bytes: 0 }
+        Self { files, given, mistakes, alone, count: 0, bytes: 0, first: None }
+    }
+
+    /// With the first file that will be read.
+    pub fn with(self, first: Parsed) -> Self {
+        Self { first: Some(first), ..self }
     }
 }
 
@@ -151,8 +179,9 @@ impl SheetReader<'_> {
             }
             return None;
         }
-        let file = match SourceFile::read(self.files, path) {
-            Ok(file) => file,
+        let parsed = self.first.take().map_or_else(|| Parsed::read(self.files, path), Ok);
+        let Parsed { file, tree, slips } = match parsed {
+            Ok(parsed) => parsed,
             Err(diagnostic) => {
                 match asker {
                     Some(Asker { file, at, what }) => {
@@ -172,8 +201,6 @@ impl SheetReader<'_> {
             self.mistakes.add(&file, slip);
             return None;
         }
-        let mut slips = Vec::new();
-        let tree = yaml::parse(&file.text, &mut slips);
         self.mistakes.add_all(&file, slips);
         let tree = tree?;
         if !matches!(tree.value, Value::Map(_)) {
