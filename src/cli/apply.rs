@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::{CommandError, PlanArgs, StateArgs, draws, store_dir, terminal_width};
 use crate::dag::Dag;
 use crate::evidence::redact::SiteValues;
-use crate::node::World;
+use crate::node::{Programs, World};
 use crate::run::{self, Options, RunReport};
 use crate::store::Store;
 use crate::{host, process, report};
@@ -85,6 +85,7 @@ async fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
         cancelled: cancellation()?,
         scratch: run::scratch_dir(&run_id),
         run: run_id,
+        programs: Programs::default(),
     })
 }
 

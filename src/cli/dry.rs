@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::{CommandError, PlanArgs, StateArgs, store_dir};
 use crate::dag::Dag;
 use crate::evidence::redact::SiteValues;
-use crate::node::World;
+use crate::node::{Programs, World};
 use crate::plan::Plan;
 use crate::run::{self, Question, RunError};
 use crate::state::State;
@@ -90,5 +90,6 @@ fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
         cancelled,
         scratch: run::scratch_dir(&run_id),
         run: run_id,
+        programs: Programs::default(),
     })
 }

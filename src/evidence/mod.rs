@@ -8,6 +8,7 @@ pub mod acceptance;
 pub mod accounting;
 pub mod audit;
 pub mod bundle;
+pub mod command;
 pub mod correlation;
 pub mod fetched;
 pub mod host;

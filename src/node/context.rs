@@ -1,8 +1,8 @@
 //! What a node is given: its inputs, a work directory, and how to run things.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::evidence::bundle::Bundle;
 use crate::evidence::host::Host;
 use crate::evidence::mode::Mode;
 use crate::evidence::redact::SiteValues;
-use crate::process::{self, Command, Ended};
+use crate::process::{self, Command, Ended, find_program};
 use crate::store::{EnvironmentSlot, Store};
 use crate::value::reference::{Piece, pieces};
 use crate::value::{Digest, Input, Reference, Text};
@@ -49,6 +49,22 @@ pub struct World {
     /// A directory for what needs a short path, such as sockets; made when a
     /// node needs it, and removed with the run.
     pub scratch: PathBuf,
+    /// Programs that keys name.
+    pub programs: Programs,
+}
+
+/// Digests of programs, each file read once a run.
+#[derive(Debug, Default)]
+pub struct Programs(Mutex<HashMap<String, Option<Digest>>>);
+
+impl Programs {
+    /// The digest of a program by its name or path; nothing where it is not
+    /// there or cannot be read.
+    fn digest(&self, name: &str, path: &str) -> Option<Digest> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || find_program(name, path).and_then(|program| Digest::of_file(&program).ok());
+        *known.entry(name.to_owned()).or_insert_with(read)
+    }
 }
 
 /// What a node that was referred to left.
@@ -282,6 +298,14 @@ impl Context {
         }
         let artifact = self.artifact(&input, output)?;
         Ok(self.path_of(&reference, artifact)?.display().to_string())
+    }
+
+    /// The digest of a program of this machine; nothing where it is not there
+    /// or cannot be read.
+    #[must_use]
+    pub fn program_digest(&self, name: &str) -> Option<Digest> {
+        let path = self.world.variables.get("PATH").map_or("", String::as_str);
+        self.world.programs.digest(name, path)
     }
 
     /// A path written in a plan, relative to the file it is written in.

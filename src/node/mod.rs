@@ -16,6 +16,7 @@ mod probe_host;
 mod proof;
 mod python_env;
 mod render_matrix;
+mod run;
 mod serve;
 mod settings;
 mod source;
@@ -34,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use aiperf::{Aiperf, Dataset};
-pub use context::{Context, InputRecord, LiveService, SubjectInputs, World};
+pub use context::{Context, InputRecord, LiveService, Programs, SubjectInputs, World};
 pub use failure::{Failure, FailureKind};
 pub use pin_corpus::PinCorpus;
 pub use serve::{RunningService, Serve};
@@ -104,10 +105,12 @@ pub trait Node: Serialize + DeserializeOwned + JsonSchema + Clone + Send + Sync 
     const KIND: &'static str;
     /// Counts up when the same settings would give another result.
     const VERSION: u32;
-    /// How a result may be reused.
+    /// How a result may be reused, unless the settings say otherwise.
     const CLASS: Class;
     /// The outputs other nodes may refer to: name, and what it stands for.
     const OUTPUTS: &'static [(&'static str, &'static str)];
+    /// The setting whose keys are the names of further outputs.
+    const NAMES_OUTPUTS: Option<&'static str> = None;
     /// A node of this kind as a plan writes it, for the reference. The
     /// examples of all kinds together are one plan.
     const EXAMPLE: &'static str;
@@ -118,6 +121,16 @@ pub trait Node: Serialize + DeserializeOwned + JsonSchema + Clone + Send + Sync 
     /// with the content of what the settings name.
     fn key_settings(&self, _context: &Context) -> Result<Value, Failure> {
         to_value(self)
+    }
+
+    /// How a result may be reused.
+    fn class(&self) -> Class {
+        Self::CLASS
+    }
+
+    /// Whether it leaves something that other nodes may refer to.
+    fn makes_outputs(&self) -> bool {
+        !Self::OUTPUTS.is_empty()
     }
 
     /// Whether it reads every subject of the plan, finished or not.
@@ -159,6 +172,8 @@ pub struct KindFacts {
     pub class: Class,
     /// Outputs by name, with what each stands for.
     pub outputs: &'static [(&'static str, &'static str)],
+    /// The setting whose keys are the names of further outputs.
+    pub names_outputs: Option<&'static str>,
     /// A node of the kind as a plan writes it.
     pub example: &'static str,
 }
@@ -198,13 +213,13 @@ macro_rules! kinds {
             /// How a result may be reused.
             #[must_use]
             pub fn class(&self) -> Class {
-                match self { $(Self::$kind(_) => <$settings as Node>::CLASS),* }
+                match self { $(Self::$kind(settings) => settings.class()),* }
             }
 
-            /// Names of the outputs other nodes may refer to.
+            /// See [`Node::makes_outputs`].
             #[must_use]
-            pub fn outputs(&self) -> &'static [&'static str] {
-                outputs_of(self.name()).unwrap_or_default()
+            pub fn makes_outputs(&self) -> bool {
+                match self { $(Self::$kind(settings) => settings.makes_outputs()),* }
             }
 
             /// See [`Node::reads_subjects`].
@@ -268,11 +283,21 @@ macro_rules! kinds {
             }
         }
 
+        /// See [`Node::NAMES_OUTPUTS`], by the kind's name.
+        #[must_use]
+        pub fn setting_that_names_outputs(kind: &str) -> Option<&'static str> {
+            match kind {
+                $($name => <$settings as Node>::NAMES_OUTPUTS,)*
+                _ => None,
+            }
+        }
+
         /// Every kind, in the order of the reference.
         pub const CATALOGUE: &[KindFacts] = &[$(KindFacts {
             name: $name,
             class: <$settings as Node>::CLASS,
             outputs: <$settings as Node>::OUTPUTS,
+            names_outputs: <$settings as Node>::NAMES_OUTPUTS,
             example: <$settings as Node>::EXAMPLE,
         }),*];
 
@@ -312,6 +337,8 @@ kinds! {
     Correlate(correlate::Correlate) = "correlate",
     /// Audits whether a run could speculate, and did.
     AuditSpeculation(audit_speculation::AuditSpeculation) = "audit_speculation",
+    /// Runs any command with declared inputs and outputs.
+    Run(run::Run) = "run",
     /// Renders the coverage matrix.
     RenderMatrix(render_matrix::RenderMatrix) = "render_matrix",
 }

@@ -346,7 +346,10 @@ impl<'a> Lattice<'a> {
         let Some(kind) = settings.iter().find(|setting| node::outputs_of(&setting.key).is_some()) else {
             return Ok(());
         };
-        let outputs = node::outputs_of(&kind.key).unwrap_or_default();
+        let named = node::setting_that_names_outputs(&kind.key).and_then(|setting| kind.value.get(setting));
+        let named = named.map(Tree::entries).unwrap_or_default().iter().map(|output| output.key.as_str());
+        let fixed = node::outputs_of(&kind.key).unwrap_or_default();
+        let outputs: Vec<&str> = fixed.iter().copied().chain(named).collect();
         if outputs.contains(&output) {
             return Ok(());
         }

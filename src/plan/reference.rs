@@ -95,7 +95,10 @@ impl Book {
         self.known.extend(types::definition(property).map(str::to_owned));
         self.description(&schema);
         let outputs = kind.outputs.iter().map(|(name, what)| format!("  - `${{nodes.NAME.{name}}}`: {what}"));
-        let outputs = outputs.collect::<Vec<_>>().join("\n");
+        let named = kind
+            .names_outputs
+            .map(|setting| format!("  - `${{nodes.NAME.OUTPUT}}` for each key of `{setting}`"));
+        let outputs = outputs.chain(named).collect::<Vec<_>>().join("\n");
         let outputs = if outputs.is_empty() { " none".to_owned() } else { format!("\n{outputs}") };
         self.paragraph(&format!("- Reuse: {}\n- Outputs:{outputs}", reuse(kind.class)));
         self.settings(&schema);

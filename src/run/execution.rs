@@ -47,7 +47,7 @@ pub(super) async fn execute(
             context.services = live;
             match within(timeout, kind.execute(&context)).await {
                 Err(failure) => Err(explain(failure, &context.services).await),
-                done => done,
+                Ok(produced) => unchanged(&kind, &context, &key).map(|()| produced),
             }
         }
     };
@@ -60,6 +60,19 @@ pub(super) async fn execute(
         services: services.collect(),
         result,
         work: context.work.clone(),
+    }
+}
+
+/// A result counts under the key it was begun for only while that is still
+/// its key: what it read may have changed meanwhile.
+fn unchanged(kind: &Kind, context: &Context, key: &Key) -> Result<(), Failure> {
+    let now = kind.key_document(context)?;
+    let changed = ["kind", "version", "settings"].iter().find(|part| now[**part] != key.document[**part]);
+    match changed {
+        None => Ok(()),
+        Some(_) => Err(Failure::failed(
+            "what it reads changed while it ran; run it again, and change nothing meanwhile",
+        )),
     }
 }
 

@@ -71,10 +71,14 @@ impl Review<'_> {
     fn place(&mut self, file: &SourceFile, keys: &[&str]) -> Option<Position> {
         let read = || yaml::parse(&file.text, &mut Vec::new());
         let mut found = self.texts.entry(std::ptr::from_ref(file)).or_insert_with(read).as_ref()?;
-        for key in keys {
+        for (number, key) in keys.iter().enumerate() {
             found = match &found.value {
                 Value::List(items) => items.get(key.parse::<usize>().ok()?)?,
-                _ => found.get(key)?,
+                _ => match found.get(key) {
+                    Some(value) => value,
+                    // A key such as `rows.txt` has dots of its own.
+                    None => return found.get(&keys[number..].join(".")).map(|value| value.at),
+                },
             };
         }
         Some(found.at)

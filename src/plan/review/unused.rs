@@ -44,5 +44,5 @@ impl Review<'_> {
 
 /// Whether a node is there for what others make of it.
 fn makes_something(kind: &Kind) -> bool {
-    kind.class() == Class::Content && !kind.outputs().is_empty() && !kind.reads_subjects()
+    kind.class() == Class::Content && kind.makes_outputs() && !kind.reads_subjects()
 }

@@ -48,6 +48,7 @@ impl Scene {
             cancelled: watch::channel(false).1,
             run: "r".to_owned(),
             scratch: PathBuf::new(),
+            programs: crate::node::Programs::default(),
         };
         let scene = Self { dir, world: Arc::new(world), last: BTreeMap::new() };
         scene.write("a.txt", "a text");
