@@ -3,6 +3,7 @@
 //!
 //! This room knows nothing of YAML and nothing of how events are shown.
 
+mod agenda;
 mod difference;
 mod execution;
 mod forecast;
@@ -102,14 +103,8 @@ pub async fn apply(
         plan: plan.name.clone(),
         nodes: plan.nodes.len(),
     });
-    let walk = Walk {
-        plan,
-        dag,
-        world: Arc::clone(&world),
-        state_dir: &options.state_dir,
-        unmet: unmet(plan, &options.site, &world),
-        done: BTreeMap::new(),
-    };
+    let unmet = unmet(plan, &options.site, &world);
+    let walk = Walk::new(plan, dag, Arc::clone(&world), &options.state_dir, unmet);
     let mut scheduler = scheduler::Scheduler::new(walk, options, &state);
     let nodes = scheduler.run().await?;
     let short = standing::settle(&state, plan, &world, &scheduler.subjects())?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
+use super::agenda::Agenda;
 use super::execution::{Finished, NeededService, execute};
 use super::key::Key;
 use super::record::{Made, blank, keep, reusable, row};
@@ -27,6 +28,9 @@ pub(super) struct Scheduler<'a> {
     walk: Walk<'a>,
     options: &'a Options,
     state: &'a State,
+    agenda: Agenda<'a>,
+    /// Records that are not in the state yet; they are before anything starts.
+    pending: Vec<NodeRow>,
     services: Slots,
     results: BTreeMap<String, NodeResult>,
     /// Nodes in the order they ended.
@@ -37,6 +41,8 @@ pub(super) struct Scheduler<'a> {
     /// Nodes that must run although an earlier result is there.
     forced: BTreeSet<String>,
     attempts: BTreeMap<String, u32>,
+    /// Whether the end of the run that the user asked for is known.
+    cancelled: bool,
 }
 
 impl<'a> Scheduler<'a> {
@@ -44,6 +50,9 @@ impl<'a> Scheduler<'a> {
         let services = walk.plan.nodes.keys().filter(|name| walk.is_service(name));
         let services = services.map(|name| (name.clone(), Arc::new(Slot::default()))).collect();
         Self {
+            agenda: Agenda::new(walk.dag),
+            pending: Vec::new(),
+            cancelled: false,
             walk,
             options,
             state,
@@ -77,7 +86,10 @@ impl<'a> Scheduler<'a> {
     async fn settle_all(&mut self) -> Result<(), RunError> {
         let mut tasks: JoinSet<Finished> = JoinSet::new();
         loop {
-            while self.advance(&mut tasks).await? {}
+            while let Some(name) = self.agenda.next() {
+                self.look_at(name, &mut tasks).await?;
+            }
+            self.flush()?;
             match tasks.join_next().await {
                 None => return Ok(()),
                 Some(Ok(finished)) => self.finish(finished)?,
@@ -87,28 +99,23 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Settles or starts one node, or stops a service nobody needs any more.
-    /// Returns whether anything changed.
-    async fn advance(&mut self, tasks: &mut JoinSet<Finished>) -> Result<bool, RunError> {
-        if self.stop_idle_services().await? {
-            return Ok(true);
+    /// Settles or starts a node if that can be done now, or stops a service
+    /// that nobody needs any more.
+    async fn look_at(&mut self, name: &str, tasks: &mut JoinSet<Finished>) -> Result<(), RunError> {
+        if self.walk.done.contains_key(name) || self.running.contains(name) {
+            return Ok(());
         }
-        for name in self.walk.dag.order() {
-            if self.walk.done.contains_key(name) || self.running.contains(name) {
-                continue;
-            }
-            let node = &self.walk.plan.nodes[name.as_str()];
-            if let Some((outcome, reason)) = self.verdict(node) {
-                self.settle(node, outcome, reason)?;
-                return Ok(true);
-            }
-            let waits =
-                self.walk.dag.dependencies(name).any(|(dependency, _)| !self.is_available(dependency));
-            if !waits && node.kind.class() != Class::Service && self.consider(node, tasks)? {
-                return Ok(true);
-            }
+        let node = &self.walk.plan.nodes[name];
+        if let Some((outcome, reason)) = self.verdict(node) {
+            return self.settle(node, outcome, reason);
         }
-        Ok(false)
+        if node.kind.class() == Class::Service {
+            return self.stop_if_idle(name).await;
+        }
+        if self.walk.dag.dependencies(name).any(|(dependency, _)| !self.is_available(dependency)) {
+            return Ok(());
+        }
+        self.consider(node, tasks)
     }
 
     /// An outcome that is certain before the node runs.
@@ -136,43 +143,37 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Takes an earlier result, or starts the node if it may start now.
-    fn consider(&mut self, node: &PlannedNode, tasks: &mut JoinSet<Finished>) -> Result<bool, RunError> {
+    fn consider(&mut self, node: &PlannedNode, tasks: &mut JoinSet<Finished>) -> Result<(), RunError> {
         let context = self.walk.context(node)?;
         let key = match self.walk.key(node, &context) {
             Ok(key) => key,
-            Err(failure) => {
-                self.fail(node, failure)?;
-                return Ok(true);
-            }
+            Err(failure) => return self.fail(node, failure),
         };
         let stored = match self.walk.world.store.result(key.digest) {
             _ if self.must_measure(node) => None,
             Ok(stored) => stored,
-            Err(error) => {
-                self.fail(node, Failure::from(error))?;
-                return Ok(true);
-            }
+            Err(error) => return self.fail(node, Failure::from(error)),
         };
         let primed_by = stored.as_ref().map(|stored| stored.primed_by.clone()).unwrap_or_default();
         if let Some(record) = stored.and_then(|stored| reusable(&self.walk.world.store, node, &key, stored)) {
             self.walk.recall_priming(&primed_by);
-            self.end(node, record, None, Timestamp::now(), Duration::ZERO)?;
-            return Ok(true);
+            return self.end(node, record, None, Timestamp::now(), Duration::ZERO);
         }
-        let quiet = node.kind.is_quiet();
-        let disturbed = if quiet {
-            !self.running.is_empty()
-        } else {
-            self.running.iter().any(|name| self.walk.plan.nodes[name.as_str()].kind.is_quiet())
-        };
-        if disturbed || self.running.len() >= self.options.jobs {
-            return Ok(false);
+        if self.is_disturbed_by(node) || self.running.len() >= self.options.jobs {
+            self.agenda.hold(&node.name);
+            return Ok(());
         }
         if self.prepare_priming(node) {
-            return Ok(true);
+            return Ok(());
         }
-        self.start(node, context, key, tasks)?;
-        Ok(true)
+        self.start(node, context, key, tasks)
+    }
+
+    /// Whether what runs would disturb a measurement, or be one that the node
+    /// would disturb.
+    fn is_disturbed_by(&self, node: &PlannedNode) -> bool {
+        let is_quiet = |name: &String| self.walk.plan.nodes[name.as_str()].kind.is_quiet();
+        if node.kind.is_quiet() { !self.running.is_empty() } else { self.running.iter().any(is_quiet) }
     }
 
     /// Whether an earlier result does not count for this node.
@@ -190,6 +191,7 @@ impl<'a> Scheduler<'a> {
             self.results.remove(name);
             self.ended.retain(|ended| ended != name);
             self.forced.insert(name.clone());
+            self.agenda.add(name);
         }
         !stale.is_empty()
     }
@@ -213,7 +215,8 @@ impl<'a> Scheduler<'a> {
         *self.attempts.entry(node.name.clone()).or_default() += 1;
         let mut row = row(node, self.attempts[&node.name], started_at, Duration::ZERO);
         row.key = Some(key.digest.to_string());
-        self.state.record_node(&self.walk.world.run, &row)?;
+        self.pending.push(row);
+        self.flush()?;
         (self.walk.world.events)(Event::NodeStarted { node: node.name.clone(), kind: node.kind.name() });
         self.running.insert(node.name.clone());
         let services = self.services_of(node)?;
@@ -245,6 +248,10 @@ impl<'a> Scheduler<'a> {
         let node = &self.walk.plan.nodes[name.as_str()];
         self.running.remove(&name);
         self.forced.remove(&name);
+        self.agenda.release();
+        if *self.walk.world.cancelled.borrow() && !std::mem::replace(&mut self.cancelled, true) {
+            self.agenda.add_all();
+        }
         let made =
             Made { key: &key, services: &services, primed_by: self.primed_by(&name), started_at, took };
         let (mut record, failure) = match result.and_then(|produced| keep(&self.walk.world, &produced, made))
@@ -276,23 +283,20 @@ impl<'a> Scheduler<'a> {
         InputRecord { reason: Some(world.site.mask(&failure.message)), evidence, ..blank(node, outcome) }
     }
 
-    /// Stops every service whose users have all ended, and settles it.
-    async fn stop_idle_services(&mut self) -> Result<bool, RunError> {
-        let idle = self.services.iter().find(|(name, _)| {
-            !self.walk.done.contains_key(*name)
-                && self.is_available(name)
-                && self.verdict(&self.walk.plan.nodes[name.as_str()]).is_none()
-                && self.walk.consumers(name).all(|user| self.walk.done.contains_key(user))
-        });
-        let Some((name, slot)) = idle.map(|(name, slot)| (name.clone(), Arc::clone(slot))) else {
-            return Ok(false);
-        };
-        let node = &self.walk.plan.nodes[name.as_str()];
+    /// Stops a service whose users have all ended, and settles it.
+    async fn stop_if_idle(&mut self, name: &str) -> Result<(), RunError> {
+        if !self.is_available(name)
+            || !self.walk.consumers(name).all(|user| self.walk.done.contains_key(user))
+        {
+            return Ok(());
+        }
+        let slot = Arc::clone(&self.services[name]);
+        let node = &self.walk.plan.nodes[name];
         let running = slot.is_running().await;
         let started = Timestamp::now();
         let ended = slot.stop().await;
-        let evidence = self.walk.proof_of(&name);
-        let outputs = self.walk.armed(&name).map(|record| record.outputs).unwrap_or_default();
+        let evidence = self.walk.proof_of(name);
+        let outputs = self.walk.armed(name).map(|record| record.outputs).unwrap_or_default();
         let (outcome, reason, failure) = match ended {
             Some(Ok(())) => (Outcome::Succeeded, None, None),
             Some(Err(failure)) => (Outcome::Failed, Some(failure.message.clone()), Some(failure)),
@@ -305,10 +309,9 @@ impl<'a> Scheduler<'a> {
             // A server that ended well leaves only its log.
             let _ = fs::remove_dir_all(context.work);
         }
-        let key = self.walk.armed(&name).and_then(|armed| armed.key);
+        let key = self.walk.armed(name).and_then(|armed| armed.key);
         let record = InputRecord { reason, outputs, evidence, key, ..blank(node, outcome) };
-        self.end(node, record, failure, started, Duration::ZERO)?;
-        Ok(true)
+        self.end(node, record, failure, started, Duration::ZERO)
     }
 
     fn fail(&mut self, node: &PlannedNode, failure: Failure) -> Result<(), RunError> {
@@ -340,7 +343,7 @@ impl<'a> Scheduler<'a> {
             evidence: record.evidence.map(|digest| digest.to_string()),
             ..row(node, attempt, started_at, took)
         };
-        self.state.record_node(&self.walk.world.run, &row)?;
+        self.pending.push(row);
         // Who runs it may see what is not recorded.
         let told = failure.as_ref().filter(|_| record.outcome == Outcome::Failed);
         (self.walk.world.events)(Event::NodeFinished {
@@ -351,8 +354,9 @@ impl<'a> Scheduler<'a> {
             log_tail: failure.as_ref().and_then(|failure| failure.log_tail.clone()),
         });
         self.ended.push(node.name.clone());
-        if failure.is_some() {
-            self.failed.get_or_insert_with(|| node.name.clone());
+        if failure.is_some() && self.failed.is_none() {
+            self.failed = Some(node.name.clone());
+            self.agenda.add_all();
         }
         let record = Arc::new(record);
         let result = NodeResult {
@@ -364,8 +368,31 @@ impl<'a> Scheduler<'a> {
         };
         self.results.insert(node.name.clone(), result);
         self.walk.done.insert(node.name.clone(), record);
+        self.wake(&node.name);
         let subjects = self.walk.subjects_of(&node.name);
         standing::raise(self.state, self.walk.plan, &self.walk.world, &subjects, &node.name)
+    }
+
+    /// Has those looked at that may have waited for a node: what depends on
+    /// it, what depends on a service that can be used now, and the services
+    /// that it used.
+    fn wake(&mut self, ended: &str) {
+        for dependent in self.walk.dag.dependents(ended) {
+            self.agenda.add(dependent);
+            if self.services.contains_key(dependent) {
+                self.walk.dag.dependents(dependent).for_each(|user| self.agenda.add(user));
+            }
+        }
+        for service in self.walk.used_services(ended) {
+            self.agenda.add(service);
+        }
+    }
+
+    /// Brings the records so far into the state.
+    fn flush(&mut self) -> Result<(), RunError> {
+        self.state.record_nodes(&self.walk.world.run, &self.pending)?;
+        self.pending.clear();
+        Ok(())
     }
 }
 

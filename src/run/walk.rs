@@ -1,7 +1,7 @@
 //! The graph with what its nodes left so far: what a run and a forecast of it
 //! both ask.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,9 +25,27 @@ pub(super) struct Walk<'a> {
     pub unmet: BTreeMap<String, String>,
     /// What ended nodes left.
     pub done: BTreeMap<String, Arc<InputRecord>>,
+    /// The subjects that a node is a part of, by the node.
+    parts: HashMap<&'a str, Vec<&'a Subject>>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    /// A plan of which nothing is done yet.
+    pub fn new(
+        plan: &'a Plan,
+        dag: &'a Dag,
+        world: Arc<World>,
+        state_dir: &'a Path,
+        unmet: BTreeMap<String, String>,
+    ) -> Self {
+        let mut parts: HashMap<&str, Vec<&Subject>> = HashMap::new();
+        for subject in &plan.subjects {
+            let nodes: BTreeSet<&str> = subject.roles.iter().map(|(_, node)| node.as_str()).collect();
+            nodes.into_iter().for_each(|node| parts.entry(node).or_default().push(subject));
+        }
+        Self { plan, dag, world, state_dir, unmet, done: BTreeMap::new(), parts }
+    }
+
     /// What a node is given: what others left, its directories, no services.
     pub fn context(&self, node: &PlannedNode) -> Result<Context, RunError> {
         let dir = self.state_dir.join("runs").join(&self.world.run).join(&node.name);
@@ -94,8 +112,7 @@ impl Walk<'_> {
 
     /// The subjects that a node is a part of.
     pub fn subjects_of(&self, node: &str) -> Vec<SubjectInputs> {
-        let touched = |subject: &&Subject| subject.roles.iter().any(|(_, name)| name == node);
-        self.plan.subjects.iter().filter(touched).map(|subject| self.subject(subject)).collect()
+        self.parts.get(node).into_iter().flatten().map(|subject| self.subject(subject)).collect()
     }
 
     fn subject(&self, subject: &Subject) -> SubjectInputs {

@@ -175,23 +175,33 @@ impl State {
     /// Records what became of a node; a later record of the same attempt
     /// replaces the earlier one.
     pub fn record_node(&self, run: &str, row: &NodeRow) -> Result<(), StateError> {
-        self.connection.execute(
+        let mut statement = self.connection.prepare_cached(
             "INSERT OR REPLACE INTO node_records
              (run, node, attempt, kind, outcome, reason, key, evidence, started_at, took_ms)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            params![
-                run,
-                row.node,
-                row.attempt,
-                row.kind,
-                row.outcome,
-                row.reason,
-                row.key,
-                row.evidence,
-                row.started_at,
-                i64::try_from(row.took_ms).unwrap_or(i64::MAX)
-            ],
         )?;
+        statement.execute(params![
+            run,
+            row.node,
+            row.attempt,
+            row.kind,
+            row.outcome,
+            row.reason,
+            row.key,
+            row.evidence,
+            row.started_at,
+            i64::try_from(row.took_ms).unwrap_or(i64::MAX)
+        ])?;
+        Ok(())
+    }
+
+    /// Records what became of several nodes, all or none.
+    pub fn record_nodes(&self, run: &str, rows: &[NodeRow]) -> Result<(), StateError> {
+        let transaction = self.connection.unchecked_transaction()?;
+        for row in rows {
+            self.record_node(run, row)?;
+        }
+        transaction.commit()?;
         Ok(())
     }
 

@@ -68,14 +68,9 @@ struct Forecaster<'a> {
 
 impl<'a> Forecaster<'a> {
     fn new(question: &'a Question<'a>) -> Self {
-        let walk = Walk {
-            plan: question.plan,
-            dag: question.dag,
-            world: Arc::clone(&question.world),
-            state_dir: question.state_dir,
-            unmet: unmet(question.plan, question.site, &question.world),
-            done: BTreeMap::new(),
-        };
+        let Question { plan, dag, world, state_dir, .. } = question;
+        let unmet = unmet(plan, question.site, world);
+        let walk = Walk::new(plan, dag, Arc::clone(world), state_dir, unmet);
         Self { walk, question, nodes: BTreeMap::new(), keys: BTreeMap::new(), measured: BTreeSet::new() }
     }
 
