@@ -10,7 +10,7 @@ use super::{CommandError, PlanArgs, StateArgs, draws, store_dir, terminal_width}
 use crate::dag::Dag;
 use crate::evidence::redact::SiteValues;
 use crate::node::{Programs, World};
-use crate::run::{self, Options, RunReport};
+use crate::run::{self, Foresight, Options, RunReport};
 use crate::store::Store;
 use crate::{host, process, report};
 
@@ -41,6 +41,8 @@ fn default_jobs() -> usize {
 
 /// Runs the command.
 pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
+    let store = Store::open(&store_dir()?)?;
+    let foresight = Foresight::begin(&args.state.state, &store);
     let (plan, site) = args.plan.load()?;
     if let Some(unknown) = args.require.iter().find(|name| !plan.targets.iter().any(|t| t.name == **name)) {
         let known: Vec<_> = plan.targets.iter().map(|target| target.name.as_str()).collect();
@@ -48,7 +50,6 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
         return Err(CommandError::Usage(message));
     }
     let dag = Dag::new(&plan)?;
-    let store = Store::open(&store_dir()?)?;
     let private = SiteValues::new(&site, &plan.texts());
     let options = Options {
         state_dir: args.state.state.clone(),
@@ -64,7 +65,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
         )?;
     let report: RunReport = runtime.block_on(async {
         let world = world(store, private).await?;
-        Ok::<_, CommandError>(run::apply(&plan, &dag, &options, Arc::new(world)).await?)
+        Ok::<_, CommandError>(run::apply(&plan, &dag, &options, Arc::new(world), foresight).await?)
     })?;
     Ok(report.exit_code)
 }

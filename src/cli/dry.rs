@@ -66,6 +66,7 @@ impl Loaded {
             state_dir: state_dir.unwrap_or(Path::new(".orchestrate")),
             site: &self.site,
             remeasure,
+            now: jiff::Timestamp::now(),
             last,
         };
         Ok(answer(&question)?)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -84,6 +84,8 @@ pub struct InputRecord {
     pub services: BTreeMap<String, Digest>,
     /// The key it was found or made under.
     pub key: Option<Digest>,
+    /// What it left, by content, once that was asked for.
+    pub identity: OnceLock<Digest>,
 }
 
 /// A server that runs and proved to be ours.

@@ -58,6 +58,14 @@ pub enum Class {
     Service,
 }
 
+impl Class {
+    /// Whether a result is what one machine showed at one time.
+    #[must_use]
+    pub fn is_measured(self) -> bool {
+        matches!(self, Self::Measurement | Self::Priming)
+    }
+}
+
 /// Something a node produced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

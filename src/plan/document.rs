@@ -159,6 +159,9 @@ pub struct CommonSettings {
     /// How long the node may take in all.
     #[serde(default)]
     pub timeout: Option<Duration>,
+    /// How old a measurement may be and still be reused; without it, any age.
+    #[serde(default)]
+    pub max_age: Option<Duration>,
     /// Values that `${sweep.NAME}` takes in turn: the node, and every node
     /// that refers to it, becomes an instance for each.
     #[serde(default)]

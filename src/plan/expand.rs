@@ -20,7 +20,7 @@ use super::{PlannedNode, Subject};
 use crate::node::{self, KINDS};
 
 /// The settings every node has, beside its kind.
-const COMMON: [&str; 3] = ["needs", "timeout", "sweep"];
+const COMMON: [&str; 4] = ["needs", "timeout", "max_age", "sweep"];
 /// Most instances of one plan, and most subjects.
 const INSTANCES: usize = 100_000;
 /// Most bytes of the settings of all instances.
@@ -149,7 +149,7 @@ fn instance(written: &Written, late: &Late<'_>, vertex: usize, slips: &mut Vec<S
         point_out_common(kind, &mut slips[before..]);
         return None;
     }
-    let kind = read?;
+    let (kind, common) = (read?, common?);
     let referred = |is_need: bool| {
         let named = mentions.nodes.iter().zip(late.referred);
         named.filter(|(mention, _)| mention.is_need == is_need).filter_map(|(_, name)| name.clone()).collect()
@@ -159,7 +159,8 @@ fn instance(written: &Written, late: &Late<'_>, vertex: usize, slips: &mut Vec<S
         kind: Arc::new(kind),
         references: referred(false),
         needs: referred(true),
-        timeout: common?.timeout,
+        timeout: common.timeout,
+        max_age: common.max_age,
         target: late.target.map(|target| lattice.targets[target].to_owned()),
         sweep: lattice.labels(late.steps),
         file: Arc::clone(&written.file),

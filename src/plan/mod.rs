@@ -109,6 +109,8 @@ pub struct PlannedNode {
     pub needs: Vec<String>,
     /// How long it may take in all.
     pub timeout: Option<Duration>,
+    /// How old a measurement may be and still be reused.
+    pub max_age: Option<Duration>,
     /// The target it belongs to.
     pub target: Option<String>,
     /// The steps of the sweeps it depends on, as name and label.

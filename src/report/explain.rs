@@ -6,10 +6,12 @@ use std::time::Duration;
 use super::change::{change_text, lines, short};
 use super::plan::word;
 use super::text::{Paint, clipped, elapsed, printable, wrapped};
-use crate::run::{Action, ExplainedInput, Explanation, ForecastNode};
+use crate::run::{Action, ExplainedInput, Explanation, ForecastNode, Measured};
 
 /// Lines of a document that are shown at most.
 const DOCUMENT_LINES: usize = 40;
+/// Measurements that are shown at most.
+const SHOWN: usize = 8;
 /// Width of the names at the left.
 const NAME: usize = 9;
 
@@ -32,6 +34,7 @@ pub fn text(explained: &Explanation, width: usize, paint: Paint) -> String {
     entry("would", wrapped(&would(forecast), columns));
     entry("damaged", explained.damaged.iter().map(|what| damaged(what)).collect());
     entry("last", wrapped(&last(explained), columns));
+    entry("measured", measured(&explained.measurements));
     entry(
         "changed",
         forecast.changes.iter().flat_map(|change| wrapped(&change_text(change), columns)).collect(),
@@ -77,6 +80,17 @@ fn would(forecast: &ForecastNode) -> String {
         Action::Blocked => format!("be blocked: {reason}"),
         Action::Run | Action::Fail => format!("{}: {reason}", word(forecast.action)),
     }
+}
+
+fn measured(measurements: &[Measured]) -> Vec<String> {
+    let skipped = measurements.len().saturating_sub(SHOWN);
+    let earlier = (skipped > 0).then(|| format!("{skipped} earlier ones, which --json shows"));
+    let row = |measured: &Measured| {
+        let Measured { attempt, made_at, took_ms, evidence } = measured;
+        let took = elapsed(Duration::from_millis(*took_ms));
+        format!("{attempt}  {made_at}  took {took}  evidence {}", evidence.short())
+    };
+    earlier.into_iter().chain(measurements.iter().skip(skipped).map(row)).collect()
 }
 
 fn damaged(what: &str) -> String {

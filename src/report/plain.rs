@@ -12,6 +12,9 @@ use crate::event::{Event, Outcome};
 #[derive(Debug)]
 pub struct Plain<W> {
     writer: W,
+    /// Lines of nodes that were reused, which come in thousands, until the
+    /// next line of another kind.
+    held: String,
     pace: Duration,
     told: HashMap<String, Told>,
     outcomes: Vec<Outcome>,
@@ -27,7 +30,7 @@ struct Told {
 impl<W: Write> Plain<W> {
     /// Writes to `writer`; what a node is doing is shown at most once per `pace`.
     pub fn new(writer: W, pace: Duration) -> Self {
-        Self { writer, pace, told: HashMap::new(), outcomes: Vec::new() }
+        Self { writer, held: String::new(), pace, told: HashMap::new(), outcomes: Vec::new() }
     }
 
     fn progressed(&mut self, node: &str, doing: &str) {
@@ -54,10 +57,17 @@ impl<W: Write> Plain<W> {
     }
 
     fn write(&mut self, lines: &[String]) {
+        self.hold(lines);
+        let text = std::mem::take(&mut self.held);
         // A closed pipe must not stop the run, so errors end here.
-        let mut text = lines.join("\n");
-        text.push('\n');
         let _ = self.writer.write_all(text.as_bytes()).and_then(|()| self.writer.flush());
+    }
+
+    fn hold(&mut self, lines: &[String]) {
+        for line in lines {
+            self.held.push_str(line);
+            self.held.push('\n');
+        }
     }
 }
 
@@ -75,14 +85,12 @@ impl<W: Write> Reporter for Plain<W> {
                 self.told.remove(node);
                 self.outcomes.push(*outcome);
                 let paint = Paint::when(false);
-                self.write(&line::finished(
-                    paint,
-                    node,
-                    *outcome,
-                    reason.as_deref(),
-                    *took,
-                    log_tail.as_deref(),
-                ));
+                let lines =
+                    line::finished(paint, node, *outcome, reason.as_deref(), *took, log_tail.as_deref());
+                match outcome {
+                    Outcome::Reused => self.hold(&lines),
+                    _ => self.write(&lines),
+                }
             }
             Event::StatusChanged { subject, from, to, reason } => {
                 self.write(&[line::moved(subject, from.as_deref(), to, reason)]);

@@ -25,7 +25,7 @@ pub(super) fn key(kind: &Kind, name: &str, dag: &Dag, context: &Context) -> Resu
         }
     }
     document["inputs"] = Value::Object(inputs);
-    if matches!(kind.class(), Class::Measurement | Class::Priming) {
+    if kind.class().is_measured() {
         document["machine"] = json!(context.world.host.fingerprint);
     }
     if kind.reads_subjects() {
@@ -38,7 +38,7 @@ pub(super) fn key(kind: &Kind, name: &str, dag: &Dag, context: &Context) -> Resu
 /// What enters a key for a dependency.
 pub(super) fn counted(edge: Edge, record: &InputRecord) -> Option<Digest> {
     match (edge, record.settings.class()) {
-        (Edge::Data, _) => Some(identity(record)),
+        (Edge::Data, _) => Some(*record.identity.get_or_init(|| identity(record))),
         // How a server was primed is part of a measurement; which of several
         // equal primings it was is recorded with the result.
         (Edge::Order, Class::Priming) => record.key,

@@ -7,6 +7,7 @@ mod agenda;
 mod difference;
 mod execution;
 mod forecast;
+mod foresight;
 mod key;
 mod outcome;
 mod publish;
@@ -35,8 +36,10 @@ use crate::state::{ApplyLock, Holder, State, StateError};
 
 pub use difference::Change;
 pub use forecast::{
-    Action, ExplainedInput, Explanation, Forecast, ForecastNode, LastKey, Question, Totals, explain, forecast,
+    Action, ExplainedInput, Explanation, Forecast, ForecastNode, LastKey, Measured, Question, Totals,
+    explain, forecast,
 };
+pub use foresight::Foresight;
 pub use outcome::{NodeResult, RunReport};
 
 /// What the user asks for beside the plan.
@@ -90,6 +93,7 @@ pub async fn apply(
     dag: &Dag,
     options: &Options,
     world: Arc<World>,
+    foresight: Foresight,
 ) -> Result<RunReport, RunError> {
     let started = Instant::now();
     let now = timestamp(Timestamp::now());
@@ -104,8 +108,8 @@ pub async fn apply(
         nodes: plan.nodes.len(),
     });
     let unmet = unmet(plan, &options.site, &world);
-    let walk = Walk::new(plan, dag, Arc::clone(&world), &options.state_dir, unmet);
-    let mut scheduler = scheduler::Scheduler::new(walk, options, &state);
+    let walk = Walk::new(plan, dag, Arc::clone(&world), &options.state_dir, unmet)?;
+    let mut scheduler = scheduler::Scheduler::new(walk, options, &state, foresight);
     let nodes = scheduler.run().await?;
     let short = standing::settle(&state, plan, &world, &scheduler.subjects())?;
     let reports = publish::reports(plan, &nodes, &options.state_dir, &world)?;

@@ -1,7 +1,8 @@
 //! Results to the store and back, and their rows in the state.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,6 +23,16 @@ pub(super) struct Made<'a> {
     pub primed_by: BTreeMap<String, Digest>,
     pub started_at: Timestamp,
     pub took: Duration,
+    /// Whether it is one of perhaps several measurements under its key.
+    pub measured: bool,
+}
+
+/// What was stored of a node.
+pub(super) struct Kept {
+    pub outputs: BTreeMap<String, Artifact>,
+    pub evidence: Digest,
+    /// Which measurement under its key it is, from 1.
+    pub attempt: u32,
 }
 
 /// The record of a node that left nothing.
@@ -34,6 +45,7 @@ pub(super) fn blank(node: &PlannedNode, outcome: Outcome) -> InputRecord {
         evidence: None,
         services: BTreeMap::new(),
         key: None,
+        identity: OnceLock::new(),
     }
 }
 
@@ -52,24 +64,61 @@ pub(super) fn row(node: &PlannedNode, attempt: u32, started_at: Timestamp, took:
     }
 }
 
-/// A stored result as this node's record, if everything it names is there.
+/// Why a stored result is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// It is not of the form that this version reads.
+    Unreadable,
+    /// A Python environment that it names is gone.
+    EnvironmentGone,
+    /// It is older than the plan allows.
+    TooOld(crate::value::Duration),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable => f.write_str("it is not of a form that this version reads"),
+            Self::EnvironmentGone => f.write_str("its Python environment is gone"),
+            Self::TooOld(limit) => write!(f, "it is older than its `max_age` of {limit}"),
+        }
+    }
+}
+
+/// Whether a result is older at `now` than a limit. A time that is not known,
+/// or that lies ahead because a clock was set back, is not old.
+fn is_older(made_at: &str, limit: crate::value::Duration, now: Timestamp) -> bool {
+    let made_at: Option<Timestamp> = made_at.parse().ok();
+    made_at
+        .is_some_and(|made_at| now.duration_since(made_at).unsigned_abs() > limit.as_std() && made_at < now)
+}
+
+/// A stored result as this node's record, if everything it names is there and
+/// it is not too old at `now`.
 pub(super) fn reusable(
     store: &Store,
     node: &PlannedNode,
     key: &Key,
     stored: StoredResult,
-) -> Option<InputRecord> {
+    now: Timestamp,
+) -> Result<InputRecord, Unusable> {
+    if let Some(limit) = node.max_age.filter(|limit| is_older(&stored.made_at, *limit, now)) {
+        return Err(Unusable::TooOld(limit));
+    }
     let outputs: BTreeMap<String, Artifact> = stored
         .outputs
         .into_iter()
         .map(|(name, value)| serde_json::from_value(value).map(|artifact| (name, artifact)))
         .collect::<Result<_, _>>()
-        .ok()?;
+        .map_err(|_| Unusable::Unreadable)?;
     let there = outputs.values().all(|artifact| match artifact {
         Artifact::Environment(identity) => store.environment(*identity).is_some(),
         _ => true,
     });
-    there.then(|| InputRecord {
+    if !there {
+        return Err(Unusable::EnvironmentGone);
+    }
+    Ok(InputRecord {
         outputs,
         evidence: Some(stored.evidence),
         services: stored.services,
@@ -106,11 +155,7 @@ pub(super) fn called(stored: &StoredResult, blob: Digest) -> String {
 
 /// Stores what a node produced. An empty output is a failure, so that nothing
 /// empty is ever reused.
-pub(super) fn keep(
-    world: &World,
-    produced: &Produced,
-    made: Made<'_>,
-) -> Result<(BTreeMap<String, Artifact>, Digest), Failure> {
+pub(super) fn keep(world: &World, produced: &Produced, made: Made<'_>) -> Result<Kept, Failure> {
     let store = &world.store;
     let evidence = store.put_json(&world.site.mask_value(produced.evidence.clone()))?;
     let mut outputs = BTreeMap::new();
@@ -124,17 +169,23 @@ pub(super) fn keep(
         blobs.extend(named_blobs(store, artifact)?);
     }
     let result = StoredResult {
-        key_document: made.key.document.clone(),
+        key_document: (&made.key.document).into(),
         outputs,
         evidence,
         blobs,
         services: made.services.clone(),
         primed_by: made.primed_by,
+        attempt: 1,
         made_at: timestamp(made.started_at),
         took_ms: millis(made.took),
     };
-    store.put_result(made.key.digest, &result)?;
-    Ok((produced.outputs.clone(), evidence))
+    let attempt = if made.measured {
+        store.put_attempt(made.key.digest, &result)?
+    } else {
+        store.put_result(made.key.digest, &result)?;
+        1
+    };
+    Ok(Kept { outputs: produced.outputs.clone(), evidence, attempt })
 }
 
 /// Everything that must be in the store for an artifact to be usable.
@@ -146,5 +197,25 @@ fn named_blobs(store: &Store, artifact: &Artifact) -> Result<Vec<Digest>, StoreE
             Ok(files.iter().map(|file| file.digest).chain([*tree]).collect())
         }
         Artifact::Environment(_) | Artifact::Value(_) => Ok(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_ages_by_its_limit_and_never_by_a_clock_that_was_set_back() {
+        let limit: crate::value::Duration = "7d".parse().unwrap();
+        let now: Timestamp = "2026-11-30T12:00:00Z".parse().unwrap();
+        for (made_at, old) in [
+            ("2026-11-30T11:59:59Z", false),
+            ("2026-11-23T12:00:00Z", false),
+            ("2026-11-23T11:59:59Z", true),
+            ("2027-11-30T12:00:00Z", false),
+            ("yesterday", false),
+        ] {
+            assert_eq!(is_older(made_at, limit, now), old, "{made_at}");
+        }
     }
 }

@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 use super::agenda::Agenda;
 use super::execution::{Finished, NeededService, execute};
 use super::key::Key;
-use super::record::{Made, blank, keep, reusable, row};
+use super::record::{Kept, Made, blank, keep, reusable, row};
 use super::services::{Slot, Slots};
 use super::walk::Walk;
-use super::{NodeResult, Options, RunError, standing};
+use super::{Foresight, NodeResult, Options, RunError, standing};
 use crate::event::{Event, Outcome};
 use crate::node::{Class, Context, Failure, FailureKind, InputRecord, SubjectInputs};
 use crate::plan::PlannedNode;
@@ -29,6 +29,7 @@ pub(super) struct Scheduler<'a> {
     options: &'a Options,
     state: &'a State,
     agenda: Agenda<'a>,
+    foresight: Foresight,
     /// Records that are not in the state yet; they are before anything starts.
     pending: Vec<NodeRow>,
     services: Slots,
@@ -46,11 +47,12 @@ pub(super) struct Scheduler<'a> {
 }
 
 impl<'a> Scheduler<'a> {
-    pub fn new(walk: Walk<'a>, options: &'a Options, state: &'a State) -> Self {
+    pub fn new(walk: Walk<'a>, options: &'a Options, state: &'a State, foresight: Foresight) -> Self {
         let services = walk.plan.nodes.keys().filter(|name| walk.is_service(name));
         let services = services.map(|name| (name.clone(), Arc::new(Slot::default()))).collect();
         Self {
             agenda: Agenda::new(walk.dag),
+            foresight,
             pending: Vec::new(),
             cancelled: false,
             walk,
@@ -144,20 +146,22 @@ impl<'a> Scheduler<'a> {
 
     /// Takes an earlier result, or starts the node if it may start now.
     fn consider(&mut self, node: &PlannedNode, tasks: &mut JoinSet<Finished>) -> Result<(), RunError> {
-        let context = self.walk.context(node)?;
+        let context = self.walk.context(node);
         let key = match self.walk.key(node, &context) {
             Ok(key) => key,
             Err(failure) => return self.fail(node, failure),
         };
-        let stored = match self.walk.world.store.result(key.digest) {
+        let stored = match self.foresight.result(&self.walk.world.store, key.digest) {
             _ if self.must_measure(node) => None,
             Ok(stored) => stored,
             Err(error) => return self.fail(node, Failure::from(error)),
         };
         let primed_by = stored.as_ref().map(|stored| stored.primed_by.clone()).unwrap_or_default();
-        if let Some(record) = stored.and_then(|stored| reusable(&self.walk.world.store, node, &key, stored)) {
+        let now = Timestamp::now();
+        let store = &self.walk.world.store;
+        if let Some(record) = stored.and_then(|stored| reusable(store, node, &key, stored, now).ok()) {
             self.walk.recall_priming(&primed_by);
-            return self.end(node, record, None, Timestamp::now(), Duration::ZERO);
+            return self.end(node, record, None, now, Duration::ZERO);
         }
         if self.is_disturbed_by(node) || self.running.len() >= self.options.jobs {
             self.agenda.hold(&node.name);
@@ -178,7 +182,7 @@ impl<'a> Scheduler<'a> {
 
     /// Whether an earlier result does not count for this node.
     fn must_measure(&self, node: &PlannedNode) -> bool {
-        let measures = matches!(node.kind.class(), Class::Measurement | Class::Priming);
+        let measures = node.kind.class().is_measured();
         self.forced.contains(&node.name) || self.options.remeasure && measures
     }
 
@@ -231,7 +235,7 @@ impl<'a> Scheduler<'a> {
         let mut needed = Vec::new();
         for name in self.walk.used_services(&node.name) {
             let service = &self.walk.plan.nodes[name];
-            let context = self.walk.context(service)?;
+            let context = self.walk.context(service);
             make_dir(&context.work)?;
             needed.push(NeededService {
                 name: name.to_owned(),
@@ -252,15 +256,21 @@ impl<'a> Scheduler<'a> {
         if *self.walk.world.cancelled.borrow() && !std::mem::replace(&mut self.cancelled, true) {
             self.agenda.add_all();
         }
-        let made =
-            Made { key: &key, services: &services, primed_by: self.primed_by(&name), started_at, took };
+        let primed_by = self.primed_by(&name);
+        let measured = node.kind.class().is_measured();
+        let made = Made { key: &key, services: &services, primed_by, started_at, took, measured };
         let (mut record, failure) = match result.and_then(|produced| keep(&self.walk.world, &produced, made))
         {
-            Ok((outputs, evidence)) => {
+            Ok(Kept { outputs, evidence, attempt }) => {
                 // What is left of a finished node's work directory is not needed.
                 let _ = fs::remove_dir_all(&work);
-                let record =
-                    InputRecord { outputs, evidence: Some(evidence), ..blank(node, Outcome::Succeeded) };
+                let record = InputRecord {
+                    outputs,
+                    evidence: Some(evidence),
+                    reason: (attempt > 1)
+                        .then(|| format!("measurement {attempt} under this key; all are kept")),
+                    ..blank(node, Outcome::Succeeded)
+                };
                 (record, None)
             }
             Err(failure) => (self.failed(node, &failure), Some(failure)),
@@ -305,7 +315,7 @@ impl<'a> Scheduler<'a> {
             }
             None => (Outcome::Skipped, Some("not started: no node that uses it ran".to_owned()), None),
         };
-        if running && let Some(context) = failure.is_none().then(|| self.walk.context(node)).transpose()? {
+        if running && let Some(context) = failure.is_none().then(|| self.walk.context(node)) {
             // A server that ended well leaves only its log.
             let _ = fs::remove_dir_all(context.work);
         }

@@ -2,7 +2,7 @@
 //! both ask.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::RunError;
@@ -19,8 +19,10 @@ pub(super) struct Walk<'a> {
     pub plan: &'a Plan,
     pub dag: &'a Dag,
     pub world: Arc<World>,
-    /// The project's state directory, for work directories and logs.
-    pub state_dir: &'a Path,
+    /// The run's directory, for work directories and logs; absolute.
+    run_dir: PathBuf,
+    /// Absolute directories of the plan's files, by the files.
+    bases: HashMap<&'a Path, PathBuf>,
     /// Targets whose requirements do not hold, with the reason.
     pub unmet: BTreeMap<String, String>,
     /// What ended nodes left.
@@ -37,33 +39,40 @@ impl<'a> Walk<'a> {
         world: Arc<World>,
         state_dir: &'a Path,
         unmet: BTreeMap<String, String>,
-    ) -> Self {
+    ) -> Result<Self, RunError> {
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|source| RunError::Directory { path: path.to_owned(), source })
+        };
+        let run_dir = absolute(&state_dir.join("runs").join(&world.run))?;
+        let mut bases = HashMap::new();
+        for file in plan.nodes.values().map(|node| node.file.path.as_path()) {
+            if !bases.contains_key(file) {
+                // A plan named without a directory has an empty parent.
+                let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+                bases.insert(file, absolute(parent.unwrap_or(Path::new(".")))?);
+            }
+        }
         let mut parts: HashMap<&str, Vec<&Subject>> = HashMap::new();
         for subject in &plan.subjects {
             let nodes: BTreeSet<&str> = subject.roles.iter().map(|(_, node)| node.as_str()).collect();
             nodes.into_iter().for_each(|node| parts.entry(node).or_default().push(subject));
         }
-        Self { plan, dag, world, state_dir, unmet, done: BTreeMap::new(), parts }
+        Ok(Self { plan, dag, world, run_dir, bases, unmet, done: BTreeMap::new(), parts })
     }
 
     /// What a node is given: what others left, its directories, no services.
-    pub fn context(&self, node: &PlannedNode) -> Result<Context, RunError> {
-        let dir = self.state_dir.join("runs").join(&self.world.run).join(&node.name);
-        let dir = std::path::absolute(&dir).map_err(|source| RunError::Directory { path: dir, source })?;
-        // A plan named without a directory has an empty parent.
-        let parent = node.file.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let base = parent.unwrap_or(Path::new("."));
-        Ok(Context {
+    pub fn context(&self, node: &PlannedNode) -> Context {
+        let dir = self.run_dir.join(&node.name);
+        Context {
             world: Arc::clone(&self.world),
             node: node.name.clone(),
-            base: std::path::absolute(base)
-                .map_err(|source| RunError::Directory { path: base.to_owned(), source })?,
+            base: self.bases[node.file.path.as_path()].clone(),
             work: dir.join("work"),
             log: dir.join("log"),
             inputs: self.inputs(&node.name),
             services: BTreeMap::new(),
             subjects: if node.kind.reads_subjects() { self.subjects() } else { Vec::new() },
-        })
+        }
     }
 
     /// What a node depends on, and what the settings of those nodes refer to:
@@ -96,7 +105,7 @@ impl<'a> Walk<'a> {
             return None;
         }
         let node = &self.plan.nodes[name];
-        let context = self.context(node).ok()?;
+        let context = self.context(node);
         let key = self.key(node, &context).ok()?;
         Some(InputRecord {
             outputs: BTreeMap::from([("key".to_owned(), Artifact::Value(key.digest.to_string()))]),
@@ -181,7 +190,9 @@ impl<'a> Walk<'a> {
     pub fn recall_priming(&mut self, primed_by: &BTreeMap<String, Digest>) {
         for (name, evidence) in primed_by {
             if let Some(record) = self.done.get_mut(name) {
-                Arc::make_mut(record).evidence = Some(*evidence);
+                let record = Arc::make_mut(record);
+                record.evidence = Some(*evidence);
+                record.identity.take();
             }
         }
     }

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use environment::EnvironmentSlot;
-pub use result::{Recorded, StoredResult};
+pub use result::{KeyDocument, Recorded, StoredResult};
 pub use tree::TreeEntry;
 
 use crate::value::Digest;

@@ -36,6 +36,13 @@ impl Review<'_> {
     fn settings(&mut self) {
         let mut known = HashSet::new();
         for node in self.plan.nodes.values() {
+            if node.max_age.is_some() && !node.kind.class().is_measured() {
+                let name = without_instance(&node.name);
+                let at = self.place(&node.file, &["nodes", name, "max_age"]).unwrap_or(node.at);
+                let slip = Slip::new(at, format!("`{name}` measures nothing, so its result does not age"));
+                let help = "remove `max_age`; it is reused as long as its inputs are the same";
+                self.mistakes.add(&node.file, slip.help(help));
+            }
             for unfit in node.kind.unfit() {
                 // Instances of one node have one mistake together.
                 if known.insert((&node.file.path, node.at, unfit.clone())) {

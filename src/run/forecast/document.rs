@@ -120,6 +120,22 @@ pub struct Explanation {
     pub damaged: Vec<String>,
     /// Its last result, where the state knows one.
     pub last: Option<LastKey>,
+    /// Every measurement under its key, the newest last; the newest is the one
+    /// that is reused.
+    pub measurements: Vec<Measured>,
+}
+
+/// One of the measurements under a key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measured {
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// When it was made (RFC 3339).
+    pub made_at: String,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+    /// Its evidence document in the store.
+    pub evidence: Digest,
 }
 
 /// A node that another depends on.

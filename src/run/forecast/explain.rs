@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, ExplainedInput, Explanation, Forecaster, LastKey, Question};
+use super::{Action, ExplainedInput, Explanation, Forecaster, LastKey, Measured, Question};
 use crate::dag::Edge;
 use crate::node::{Context, Kind};
 use crate::plan::PlannedNode;
@@ -10,14 +10,14 @@ use crate::run::RunError;
 use crate::run::difference::{Change, changes};
 use crate::run::key::{Key, counted};
 use crate::run::record::called;
-use crate::store::{Recorded, StoreError};
+use crate::store::{Recorded, StoreError, StoredResult};
 
 /// Explains one node; nothing where the plan has no such node.
 pub fn explain(question: &Question<'_>, name: &str) -> Result<Option<Explanation>, RunError> {
     let Some(node) = question.plan.nodes.get(name) else { return Ok(None) };
-    let mut forecaster = Forecaster::new(question);
+    let mut forecaster = Forecaster::new(question)?;
     forecaster.settle_all()?;
-    let context = forecaster.context(node)?;
+    let context = forecaster.context(node);
     let Some(mut forecast) = forecaster.nodes.get(name).cloned() else { return Ok(None) };
     let key = forecaster.keys.get(name);
     if forecast.changes.is_empty() && key.is_none() {
@@ -33,6 +33,7 @@ pub fn explain(question: &Question<'_>, name: &str) -> Result<Option<Explanation
         key_document: key.map(|key| key.document.clone()),
         damaged,
         last: last(question, name, key),
+        measurements: measurements(question, key),
         forecast,
     }))
 }
@@ -85,7 +86,7 @@ fn changes_so_far(forecaster: &Forecaster<'_>, node: &PlannedNode, context: &Con
     let last = || {
         let key = forecaster.question.last.get(&node.name)?.key.as_ref()?.parse().ok()?;
         match forecaster.walk.world.store.recorded(key).ok()? {
-            Recorded::Whole(result) | Recorded::Broken { result, .. } => Some(result.key_document),
+            Recorded::Whole(result) | Recorded::Broken { result, .. } => Some(result.key_document.value()),
             Recorded::Absent => None,
         }
     };
@@ -109,6 +110,17 @@ fn damaged(question: &Question<'_>, key: Option<&Key>) -> Vec<String> {
     let is_damaged = |error: StoreError| matches!(error, StoreError::DamagedInPlace(_));
     let blobs = result.named().filter(|blob| store.verified_path(*blob).is_err_and(is_damaged));
     blobs.map(|blob| called(&result, blob)).collect()
+}
+
+fn measurements(question: &Question<'_>, key: Option<&Key>) -> Vec<Measured> {
+    let attempts = key.and_then(|key| question.world.store.attempts(key.digest).ok()).unwrap_or_default();
+    let measured = |StoredResult { attempt, made_at, took_ms, evidence, .. }| Measured {
+        attempt,
+        made_at,
+        took_ms,
+        evidence,
+    };
+    attempts.into_iter().map(measured).collect()
 }
 
 fn last(question: &Question<'_>, name: &str, key: Option<&Key>) -> Option<LastKey> {

@@ -13,8 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-pub use document::{Action, ExplainedInput, Explanation, Forecast, ForecastNode, LastKey, Totals};
+pub use document::{Action, ExplainedInput, Explanation, Forecast, ForecastNode, LastKey, Measured, Totals};
 pub use explain::explain;
+
+use jiff::Timestamp;
 
 use super::key::Key;
 use super::record::{blank, gone, reusable};
@@ -42,13 +44,15 @@ pub struct Question<'a> {
     pub site: &'a BTreeMap<String, String>,
     /// Whether measurements would be made again although results are there.
     pub remeasure: bool,
+    /// The time to which results age.
+    pub now: Timestamp,
     /// The last result of each node, by the state.
     pub last: BTreeMap<String, LastResult>,
 }
 
 /// Says what an `apply` would do now.
 pub fn forecast(question: &Question<'_>) -> Result<Forecast, RunError> {
-    let mut forecaster = Forecaster::new(question);
+    let mut forecaster = Forecaster::new(question)?;
     forecaster.settle_all()?;
     let order = question.dag.order().iter();
     let nodes: Vec<ForecastNode> = order.filter_map(|name| forecaster.nodes.remove(name)).collect();
@@ -67,11 +71,12 @@ struct Forecaster<'a> {
 }
 
 impl<'a> Forecaster<'a> {
-    fn new(question: &'a Question<'a>) -> Self {
+    fn new(question: &'a Question<'a>) -> Result<Self, RunError> {
         let Question { plan, dag, world, state_dir, .. } = question;
         let unmet = unmet(plan, question.site, world);
-        let walk = Walk::new(plan, dag, Arc::clone(world), state_dir, unmet);
-        Self { walk, question, nodes: BTreeMap::new(), keys: BTreeMap::new(), measured: BTreeSet::new() }
+        let walk = Walk::new(plan, dag, Arc::clone(world), state_dir, unmet)?;
+        let (nodes, keys, measured) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Ok(Self { walk, question, nodes, keys, measured })
     }
 
     fn settle_all(&mut self) -> Result<(), RunError> {
@@ -95,7 +100,7 @@ impl<'a> Forecaster<'a> {
             self.wait(node, waits);
             return Ok(());
         }
-        let context = self.context(node)?;
+        let context = self.context(node);
         match self.walk.key(node, &context) {
             Err(failure) => self.fail(node, failure.message),
             Ok(key) => {
@@ -110,8 +115,8 @@ impl<'a> Forecaster<'a> {
 
     /// What the node would be given. How a server was primed counts by its key,
     /// which is known before it is primed.
-    fn context(&self, node: &PlannedNode) -> Result<Context, RunError> {
-        let mut context = self.walk.context(node)?;
+    fn context(&self, node: &PlannedNode) -> Context {
+        let mut context = self.walk.context(node);
         for (dependency, edge) in self.walk.dag.dependencies(&node.name) {
             let priming = &self.walk.plan.nodes[dependency];
             if edge != Edge::Order || priming.kind.class() != Class::Priming {
@@ -122,7 +127,7 @@ impl<'a> Forecaster<'a> {
                 context.inputs.entry(dependency.to_owned()).or_insert_with(|| Arc::new(record()));
             }
         }
-        Ok(context)
+        context
     }
 
     /// The nodes that would run first and without which the key is not known.
@@ -170,18 +175,18 @@ impl<'a> Forecaster<'a> {
                 self.run(node, Some(format!("its result is in the store, but {what} is gone")), Some(result));
             }
             Ok(Recorded::Whole(result)) => {
-                let Some(record) = reusable(store, node, key, result.clone()) else {
-                    let why = "its result is in the store, but its Python environment is gone";
-                    self.run(node, Some(why.to_owned()), Some(result));
-                    return;
-                };
-                self.reuse(node, record, &result);
+                match reusable(store, node, key, result.clone(), self.question.now) {
+                    Ok(record) => self.reuse(node, record, &result),
+                    Err(why) => {
+                        self.run(node, Some(format!("its result is in the store, but {why}")), Some(result));
+                    }
+                }
             }
         }
     }
 
     fn must_measure(&self, node: &PlannedNode) -> bool {
-        self.question.remeasure && matches!(node.kind.class(), Class::Measurement | Class::Priming)
+        self.question.remeasure && node.kind.class().is_measured()
     }
 
     fn reuse(&mut self, node: &PlannedNode, record: InputRecord, stored: &StoredResult) {
@@ -218,7 +223,7 @@ impl<'a> Forecaster<'a> {
         let (why, changes) = reason::since_the_last(self.question, node, key);
         decided.changes = if reason.is_some() { Vec::new() } else { changes };
         decided.reason = Some(reason.unwrap_or(why));
-        if matches!(node.kind.class(), Class::Measurement | Class::Priming) {
+        if node.kind.class().is_measured() {
             self.measured.insert(node.name.clone());
         }
         self.nodes.insert(node.name.clone(), decided);

@@ -20,9 +20,10 @@ pub(super) fn since_the_last(
     };
     match question.world.store.recorded(last) {
         _ if last == key.digest => nothing("its result is no longer in the store"),
-        Ok(Recorded::Whole(result) | Recorded::Broken { result, .. }) => {
-            ("it differs from its last result".to_owned(), changes(&result.key_document, &key.document))
-        }
+        Ok(Recorded::Whole(result) | Recorded::Broken { result, .. }) => (
+            "it differs from its last result".to_owned(),
+            changes(&result.key_document.value(), &key.document),
+        ),
         Ok(Recorded::Absent) | Err(_) => {
             nothing("not in the store yet; its last result had another key and is no longer in the store")
         }

@@ -70,6 +70,7 @@ impl Scene {
             state_dir: &self.dir.path().join("state"),
             site: &BTreeMap::new(),
             remeasure,
+            now: jiff::Timestamp::now(),
             last: self.last.clone(),
         })
     }
@@ -93,12 +94,13 @@ impl Scene {
         let key = explained.forecast.key.unwrap();
         let store = &self.world.store;
         let result = StoredResult {
-            key_document: explained.key_document.unwrap(),
+            key_document: explained.key_document.as_ref().unwrap().into(),
             outputs: serde_json::from_value(outputs.clone()).unwrap(),
             evidence: store.put_json(&json!({"of": name})).unwrap(),
             blobs: vec![store.put_bytes(name.as_bytes()).unwrap()],
             services: BTreeMap::new(),
             primed_by: BTreeMap::new(),
+            attempt: 1,
             made_at: "2026-11-30T00:00:00Z".to_owned(),
             took_ms: 1000,
         };
