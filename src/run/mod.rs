@@ -8,7 +8,10 @@ mod difference;
 mod execution;
 mod forecast;
 mod key;
+mod leases;
+mod lock;
 mod outcome;
+mod progress;
 mod publish;
 mod record;
 mod recovery;
@@ -31,13 +34,15 @@ use crate::event::Event;
 use crate::host::Requirement;
 use crate::node::World;
 use crate::plan::{Plan, Target};
-use crate::state::{ApplyLock, Holder, State, StateError};
+use crate::state::{State, StateError};
 
 pub use difference::Change;
 pub use forecast::{
     Action, ExplainedInput, Explanation, Forecast, ForecastNode, LastKey, Question, Totals, explain, forecast,
 };
+pub use leases::LeaseBook;
 pub use outcome::{NodeResult, RunReport};
+pub use progress::{UnfinishedRun, unfinished_runs};
 
 /// What the user asks for beside the plan.
 #[derive(Debug, Clone)]
@@ -52,6 +57,8 @@ pub struct Options {
     pub require: Vec<String>,
     /// How many nodes may run at the same time.
     pub jobs: usize,
+    /// Whether to wait for another apply of this project to end.
+    pub wait: bool,
     /// Values of the site file, for requirements.
     pub site: BTreeMap<String, String>,
 }
@@ -70,6 +77,15 @@ pub enum RunError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The processes of a killed run cannot be told from strangers.
+    #[error(
+        "what a killed run left running cannot be told apart from other processes: \
+         /proc/sys/kernel/random/boot_id cannot be read: {0}; mount /proc"
+    )]
+    Boot(std::io::Error),
+    /// The user stopped it before it began.
+    #[error("stopped while it waited for another apply of this project; nothing was run")]
+    Interrupted,
 }
 
 /// A directory with a short path for one run, removed with it.
@@ -92,12 +108,12 @@ pub async fn apply(
     world: Arc<World>,
 ) -> Result<RunReport, RunError> {
     let started = Instant::now();
-    let now = timestamp(Timestamp::now());
-    let holder = Holder { pid: std::process::id(), since: now.clone() };
-    let _lock = ApplyLock::acquire(&options.state_dir, &holder)?;
+    let _lock = lock::acquire(&plan.name, options, &world).await?;
     let state = State::open(&options.state_dir)?;
-    recovery::recover(&state, &options.state_dir)?;
+    recovery::recover(&state, &options.state_dir, &*world.events).await?;
+    let now = timestamp(Timestamp::now());
     state.begin_run(&world.run, &plan.name, &now)?;
+    state.lease(leases::own(&world.run).as_slice())?;
     (world.events)(Event::RunStarted {
         run: world.run.clone(),
         plan: plan.name.clone(),
