@@ -56,6 +56,20 @@ impl Outcome {
 /// Something a reporter may show.
 #[derive(Debug, Clone)]
 pub enum Event {
+    /// Another apply of this project has to end first.
+    Waiting {
+        /// Which one, as a phrase.
+        holder: String,
+    },
+    /// What a killed run left was cleared.
+    Recovered {
+        /// The run that was killed.
+        run: String,
+        /// How many of its processes had to be ended.
+        processes: usize,
+        /// The nodes whose work was not done, and was removed.
+        unfinished: Vec<String>,
+    },
     /// A run begins.
     RunStarted {
         /// Its id.

@@ -241,7 +241,7 @@ mod interruptions {
         assert_eq!(ended.code, Some(3));
         assert!(ended.stderr.contains(&format!("process {} since", first.pid())), "{}", ended.stderr);
         let _redacted = redacting();
-        assert_snapshot!(ended.stderr, @"error: another apply of this project is running: process [N] since [INSTANT]; wait for it or stop it");
+        assert_snapshot!(ended.stderr, @"error: another apply of this project is running: process [N] since [INSTANT], plan double; wait for it with `--wait`, or stop it");
         let status = second.run(&["status", "--state", state.to_str().unwrap()]);
         assert_eq!(status.code, Some(0), "readers do not wait: {}", status.stderr);
         signal(first.pid(), Signal::INT);

@@ -1,5 +1,6 @@
 //! `orchestrate apply`: run a plan.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
@@ -33,6 +34,9 @@ pub(super) struct ApplyArgs {
     /// How many nodes may run at the same time.
     #[arg(long, value_name = "N", default_value_t = default_jobs())]
     jobs: usize,
+    /// Wait while another apply of this project runs, instead of ending at once.
+    #[arg(long)]
+    wait: bool,
 }
 
 fn default_jobs() -> usize {
@@ -57,6 +61,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
         remeasure: args.remeasure,
         require: args.require.clone(),
         jobs: args.jobs.max(1),
+        wait: args.wait,
         site,
     };
     let runtime =
@@ -64,13 +69,13 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
             |source| CommandError::Io { what: "the async runtime could not start".to_owned(), source },
         )?;
     let report: RunReport = runtime.block_on(async {
-        let world = world(store, private).await?;
+        let world = world(store, private, &args.state.state).await?;
         Ok::<_, CommandError>(run::apply(&plan, &dag, &options, Arc::new(world), foresight).await?)
     })?;
     Ok(report.exit_code)
 }
 
-async fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
+async fn world(store: Store, site: SiteValues, state_dir: &Path) -> Result<World, CommandError> {
     let variables = process::base_environment(std::env::vars_os());
     let host = host::probe(&variables).await;
     let no_color = std::env::var_os("NO_COLOR").is_some();
@@ -83,6 +88,7 @@ async fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
         supervisor: process::child::this_executable().to_owned(),
         host,
         events: Box::new(move |event| reporter.lock().unwrap_or_else(PoisonError::into_inner).report(&event)),
+        leases: Arc::new(run::LeaseBook::new(state_dir, &run_id)),
         cancelled: cancellation()?,
         scratch: run::scratch_dir(&run_id),
         run: run_id,

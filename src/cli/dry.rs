@@ -54,8 +54,8 @@ impl Loaded {
         remeasure: bool,
         answer: impl FnOnce(&Question<'_>) -> Result<T, RunError>,
     ) -> Result<T, CommandError> {
-        let state = state_dir.map(State::open_existing).transpose()?.flatten();
-        let last = state.map(|state| state.last_results(&self.plan.name)).transpose()?.unwrap_or_default();
+        let last_results = |dir| State::read(dir, |state| state.last_results(&self.plan.name));
+        let last = state_dir.map(last_results).transpose()?.flatten().unwrap_or_default();
         let question = Question {
             plan: &self.plan,
             dag: &self.dag,
@@ -88,6 +88,7 @@ fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
         supervisor: process::child::this_executable().to_owned(),
         host,
         events: Box::new(drop),
+        leases: Arc::new(process::NoLeases),
         cancelled,
         scratch: run::scratch_dir(&run_id),
         run: run_id,

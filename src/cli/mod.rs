@@ -4,6 +4,7 @@ mod apply;
 mod dry;
 mod explain;
 mod graph;
+mod logs;
 mod new;
 mod plan;
 mod schema;
@@ -29,6 +30,8 @@ pub const DONE: u8 = 0;
 pub const BAD_PLAN: u8 = 2;
 /// The machine cannot run it.
 pub const ENVIRONMENT: u8 = 3;
+/// The user stopped it.
+pub const INTERRUPTED: u8 = 130;
 
 /// Qualifies LLM serving workloads from declarative plans, with evidence for
 /// every status.
@@ -53,6 +56,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Show where each subject stands, by which evidence, and what is missing.
     Status(status::StatusArgs),
+    /// Print what a node wrote while it ran.
+    Logs(logs::LogsArgs),
     /// Check plans without running anything.
     Validate(validate::ValidateArgs),
     /// Print the graph of a plan as Mermaid, DOT or JSON.
@@ -112,6 +117,7 @@ impl CommandError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Plan(_) | Self::Usage(_) => BAD_PLAN,
+            Self::Run(RunError::Interrupted) => INTERRUPTED,
             _ => ENVIRONMENT,
         }
     }
@@ -126,6 +132,7 @@ pub fn main() -> u8 {
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Logs(args) => logs::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Graph(args) => graph::run(&args),
         Command::New(args) => new::run(&args),

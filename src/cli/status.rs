@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::{CommandError, DONE, StateArgs};
 use crate::report::status;
+use crate::run::unfinished_runs;
 use crate::state::State;
 
 /// Arguments of `status`.
@@ -24,16 +25,19 @@ pub(super) struct StatusArgs {
 
 /// Runs the command.
 pub(super) fn run(args: &StatusArgs) -> Result<u8, CommandError> {
-    let (subjects, transitions) = match State::open_existing(&args.state.state)? {
-        Some(state) => (state.subjects()?, state.transitions()?),
-        None => (Vec::new(), Vec::new()),
-    };
+    let asked = State::read(&args.state.state, |state| {
+        Ok((state.subjects()?, state.transitions()?, unfinished_runs(state)?))
+    });
+    let (subjects, transitions, unfinished) = asked?.unwrap_or_default();
     let wanted = |target: &str| args.target.as_ref().is_none_or(|only| only == target);
     let subjects: Vec<_> = subjects.into_iter().filter(|subject| wanted(&subject.target)).collect();
     if args.json {
-        print!("{}", status::json(&subjects).map_err(|error| CommandError::Usage(error.to_string()))?);
+        print!(
+            "{}",
+            status::json(&subjects, &unfinished).map_err(|error| CommandError::Usage(error.to_string()))?
+        );
     } else {
-        print!("{}", status::text(&subjects, &transitions));
+        print!("{}", status::text(&subjects, &transitions, &unfinished));
     }
     let rank =
         |status: &str| crate::evidence::ladder::Status::ALL.iter().position(|rung| rung.word() == status);

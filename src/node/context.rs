@@ -16,7 +16,7 @@ use crate::evidence::bundle::Bundle;
 use crate::evidence::host::Host;
 use crate::evidence::mode::Mode;
 use crate::evidence::redact::SiteValues;
-use crate::process::{self, Command, Ended, find_program};
+use crate::process::{self, Child, Command, Ended, Leases, find_program};
 use crate::store::{EnvironmentSlot, Store};
 use crate::value::reference::{Piece, pieces};
 use crate::value::{Digest, Input, Reference, Text};
@@ -42,6 +42,8 @@ pub struct World {
     pub site: SiteValues,
     /// Takes what happens.
     pub events: Box<dyn Fn(Event) + Send + Sync>,
+    /// Remembers children, for the run after one that was killed.
+    pub leases: Arc<dyn Leases>,
     /// Turns true when the user wants everything to stop.
     pub cancelled: watch::Receiver<bool>,
     /// The run's id.
@@ -350,10 +352,12 @@ impl Context {
             timeout,
             grace: GRACE,
         };
-        let mut child = process::spawn(&self.world.supervisor, command).await?;
+        let mut child = self.spawn(command).await?;
+        let held = child.held();
         let stopper = child.stopper();
         let interruption = tokio::select! {
             ended = child.wait() => {
+                self.world.leases.ended(&self.node, held);
                 return ended.map_err(|lost| Failure::environment(lost.to_string()));
             }
             interruption = self.interrupted() => interruption,
@@ -361,7 +365,21 @@ impl Context {
         stopper.stop();
         // The tree is gone either way; what matters is why it was ended.
         let _ = child.wait().await;
+        self.world.leases.ended(&self.node, held);
         Err(interruption)
+    }
+
+    /// Starts a child, which is leased when this returns. Whoever waits for
+    /// its end has to say so to the leases.
+    pub async fn spawn(&self, command: Command) -> Result<Child, Failure> {
+        let mut child = process::spawn(&self.world.supervisor, command).await?;
+        if let Err(error) = self.world.leases.begun(&self.node, child.held()) {
+            child.kill();
+            // It is gone either way; what matters is why it may not run.
+            let _ = child.wait().await;
+            return Err(Failure::environment(error.to_string()));
+        }
+        Ok(child)
     }
 
     /// Waits until the user stops the run or a service of the node dies.

@@ -173,8 +173,10 @@ impl Serve {
         let (stopping, stopping_seen) = watch::channel(false);
         let log = context.log.clone();
         let node = context.node.clone();
+        let world = Arc::clone(&context.world);
         let watcher = tokio::spawn(async move {
             let ended = child.wait().await;
+            world.leases.ended(&node, child.held());
             if !*stopping_seen.borrow() {
                 died_sender.send_replace(Some(death_of(&node, &log, &ended)));
             }
@@ -204,6 +206,7 @@ impl Serve {
         child.stop();
         // Gone either way; what matters is why it was not used.
         let _ = child.wait().await;
+        context.world.leases.ended(&context.node, child.held());
         Err(failure)
     }
 
@@ -221,7 +224,7 @@ impl Serve {
             timeout: None,
             grace: GRACE,
         };
-        Ok(process::spawn(&context.world.supervisor, command).await?)
+        context.spawn(command).await
     }
 
     fn hold_port(&self) -> Result<HeldPort, Failure> {

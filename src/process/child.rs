@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child as Supervisor, ChildStdout};
 
 use super::error::{RunError, SpawnError, SupervisorLost};
+use super::lease::Held;
 use super::probe::{Lookup, look_up};
 use super::protocol::{Ended, Failure, Message, Spec};
 use super::tree::{self, Identity};
@@ -159,6 +160,12 @@ impl Child {
     #[must_use]
     pub fn supervisor(&self) -> Identity {
         self.supervisor_identity
+    }
+
+    /// The child as a lease names it.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        Held { supervisor: self.supervisor_identity, program: self.identity }
     }
 
     /// A handle that can end the child while another task waits for it.

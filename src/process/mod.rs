@@ -13,6 +13,7 @@
 pub mod child;
 pub mod environment;
 pub mod error;
+pub mod lease;
 pub mod log;
 pub mod mask;
 pub mod port;
@@ -25,6 +26,7 @@ pub mod tree;
 pub use child::{Child, Command, Stopper, run, spawn, this_executable};
 pub use environment::base_environment;
 pub use error::{RunError, SpawnError, SupervisorLost};
+pub use lease::{Held, LeaseError, Leases, NoLeases};
 pub use log::{tail, tail_masked};
 pub use mask::Masker;
 pub use port::{HeldPort, Listener, PortError, free_port, listeners_of, require_free};

@@ -62,6 +62,21 @@ pub(super) fn fell_short(subject: &str, status: &str, missing: &[String]) -> Str
     )
 }
 
+/// What a killed run left, and that it is cleared.
+pub(super) fn recovered(run: &str, processes: usize, unfinished: &[String]) -> String {
+    let mut left = Vec::new();
+    match processes {
+        0 => {}
+        1 => left.push("1 process".to_owned()),
+        many => left.push(format!("{many} processes")),
+    }
+    if !unfinished.is_empty() {
+        left.push(format!("half-done work of {}", printable(&unfinished.join(", "))));
+    }
+    let left = if left.is_empty() { "nothing".to_owned() } else { left.join(" and ") };
+    tagged("cleared", &format!("{left} that the killed run {run} left"))
+}
+
 /// What an exit code says (design, section 10).
 fn exit(code: u8) -> &'static str {
     match code {

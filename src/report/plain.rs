@@ -74,6 +74,10 @@ impl<W: Write> Plain<W> {
 impl<W: Write> Reporter for Plain<W> {
     fn report(&mut self, event: &Event) {
         match event {
+            Event::Waiting { holder } => self.tagged("waiting", &format!("for {}", printable(holder))),
+            Event::Recovered { run, processes, unfinished } => {
+                self.write(&[line::recovered(run, *processes, unfinished)]);
+            }
             Event::RunStarted { run, plan, nodes } => {
                 self.tagged("run", &format!("{run} of plan {}, {nodes} nodes", printable(plan)));
             }

@@ -6,31 +6,51 @@ use serde::Serialize;
 
 use super::text::printable;
 use crate::matrix::words::{RUNGS, mode_label, rung};
+use crate::run::UnfinishedRun;
 use crate::state::{EvidenceLink, SubjectRow, Transition};
 
 /// Digits of a digest that are shown to a person.
 const DIGEST_DIGITS: usize = 12;
 
-/// The document `{"subjects": [{subject, target, mode, status, since, evidence, missing}]}`.
+/// The document `{"subjects": [{subject, target, mode, status, since, evidence, missing}]}`,
+/// with `"unfinished_runs": [{run, plan, since, pid, nodes}]` where there are any.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     subjects: &'a [SubjectRow],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    unfinished_runs: &'a [UnfinishedRun],
 }
 
 /// The status as JSON, for `orchestrate status --json`.
-pub fn json(subjects: &[SubjectRow]) -> Result<String, serde_json::Error> {
-    Ok(serde_json::to_string_pretty(&Document { subjects })? + "\n")
+pub fn json(subjects: &[SubjectRow], unfinished_runs: &[UnfinishedRun]) -> Result<String, serde_json::Error> {
+    Ok(serde_json::to_string_pretty(&Document { subjects, unfinished_runs })? + "\n")
 }
 
-/// The status as text: each subject's ladder, since when and by which evidence
+/// The status as text: the run that goes on, and each subject's ladder, since when and by which evidence
 /// it stands where it does, what the next rung needs, and how it got there.
 #[must_use]
-pub fn text(subjects: &[SubjectRow], moves: &[Transition]) -> String {
-    if subjects.is_empty() {
-        return "No subject has a status yet; run `orchestrate apply PLAN`.\n".to_owned();
+pub fn text(subjects: &[SubjectRow], moves: &[Transition], unfinished: &[UnfinishedRun]) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    if !unfinished.is_empty() {
+        shown.push(unfinished.iter().map(run_text).collect());
     }
-    let shown: Vec<_> = subjects.iter().map(|subject| subject_text(subject, moves)).collect();
+    if subjects.is_empty() {
+        shown.push("No subject has a status yet; run `orchestrate apply PLAN`.\n".to_owned());
+    }
+    shown.extend(subjects.iter().map(|subject| subject_text(subject, moves)));
     shown.join("\n")
+}
+
+fn run_text(run: &UnfinishedRun) -> String {
+    let UnfinishedRun { run, plan, since, pid, nodes } = run;
+    let plan = printable(plan);
+    let Some(pid) = pid else {
+        return format!(
+            "run {run} of plan {plan} was killed; the next `orchestrate apply` clears what it left\n"
+        );
+    };
+    let nodes = if nodes.is_empty() { "no node".to_owned() } else { printable(&nodes.join(", ")) };
+    format!("run {run} of plan {plan} goes on since {since} by process {pid}; at work: {nodes}\n")
 }
 
 fn subject_text(subject: &SubjectRow, moves: &[Transition]) -> String {
@@ -141,6 +161,7 @@ mod tests {
                 at: "2026-11-30T17:00:00Z".to_owned(),
                 run: "r7".to_owned(),
                 reason: "first seen".to_owned(),
+                evidence: None,
             },
             Transition {
                 subject: "llama-cpp".to_owned(),
@@ -149,10 +170,11 @@ mod tests {
                 at: "2026-11-30T17:03:29Z".to_owned(),
                 run: "r7".to_owned(),
                 reason: "16 of 16 rows sent once, no errors".to_owned(),
+                evidence: None,
             },
         ];
         let subjects = [qualified(), subject("trtmc", "planned", &["a GPU", "the program trtmc-server"])];
-        insta::assert_snapshot!(text(&subjects, &moves), @"
+        insta::assert_snapshot!(text(&subjects, &moves, &[]), @"
         llama-cpp (plan stage-f, target llama-cpp, ordinary generation)
           planned → implemented → family-validated → [aiperf-qualified]
           since     2026-11-30T17:03:29Z by run r7
@@ -173,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_pipeline_gets_the_documented_document() {
-        insta::assert_snapshot!(json(&[qualified()]).unwrap(), @r#"
+        insta::assert_snapshot!(json(&[qualified()], &[]).unwrap(), @r#"
         {
           "subjects": [
             {
@@ -200,22 +222,59 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_goes_on_and_one_that_was_killed_are_shown_first() {
+        let run = |id: &str, pid, nodes: &[&str]| UnfinishedRun {
+            run: id.to_owned(),
+            plan: "stage-f".to_owned(),
+            since: "2026-11-30T17:03:29Z".to_owned(),
+            pid,
+            nodes: nodes.iter().map(|&node| node.to_owned()).collect(),
+        };
+        let runs =
+            [run("r6", None, &["load"]), run("r7", Some(41), &["load", "fetch"]), run("r8", Some(42), &[])];
+        insta::assert_snapshot!(text(&[], &[], &runs), @"
+        run r6 of plan stage-f was killed; the next `orchestrate apply` clears what it left
+        run r7 of plan stage-f goes on since 2026-11-30T17:03:29Z by process 41; at work: load, fetch
+        run r8 of plan stage-f goes on since 2026-11-30T17:03:29Z by process 42; at work: no node
+
+        No subject has a status yet; run `orchestrate apply PLAN`.
+        ");
+        insta::assert_snapshot!(json(&[], &runs[1..2]).unwrap(), @r#"
+        {
+          "subjects": [],
+          "unfinished_runs": [
+            {
+              "run": "r7",
+              "plan": "stage-f",
+              "since": "2026-11-30T17:03:29Z",
+              "pid": 41,
+              "nodes": [
+                "load",
+                "fetch"
+              ]
+            }
+          ]
+        }
+        "#);
+    }
+
+    #[test]
     fn a_word_that_is_no_rung_is_shown_as_such() {
         assert!(
-            text(&[subject("s", "finished", &[])], &[])
+            text(&[subject("s", "finished", &[])], &[], &[])
                 .contains(r#"recorded as "finished", which is no rung"#)
         );
     }
 
     #[test]
     fn no_subject_is_said_and_not_left_blank() {
-        assert_eq!(text(&[], &[]), "No subject has a status yet; run `orchestrate apply PLAN`.\n");
-        assert_eq!(json(&[]).unwrap(), "{\n  \"subjects\": []\n}\n");
+        assert_eq!(text(&[], &[], &[]), "No subject has a status yet; run `orchestrate apply PLAN`.\n");
+        assert_eq!(json(&[], &[]).unwrap(), "{\n  \"subjects\": []\n}\n");
     }
 
     #[test]
     fn a_rung_below_the_top_with_nothing_recorded_does_not_claim_that_nothing_is_missing() {
-        let shown = text(&[subject("s", "implemented", &[])], &[]);
+        let shown = text(&[subject("s", "implemented", &[])], &[], &[]);
         assert!(shown.contains("for family-validated: not recorded"), "{shown}");
     }
 }

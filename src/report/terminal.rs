@@ -144,6 +144,12 @@ impl Terminal {
 impl Reporter for Terminal {
     fn report(&mut self, event: &Event) {
         match event {
+            Event::Waiting { holder } => {
+                self.show(&line::tagged("waiting", &format!("for {}", printable(holder))));
+            }
+            Event::Recovered { run, processes, unfinished } => {
+                self.show(&line::recovered(run, *processes, unfinished));
+            }
             Event::RunStarted { run, plan, nodes } => {
                 let plan = self.paint.bold(&printable(plan));
                 self.show(&line::tagged("run", &format!("{run} of plan {plan}, {nodes} nodes")));

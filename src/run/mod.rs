@@ -9,7 +9,10 @@ mod execution;
 mod forecast;
 mod foresight;
 mod key;
+mod leases;
+mod lock;
 mod outcome;
+mod progress;
 mod publish;
 mod record;
 mod recovery;
@@ -32,7 +35,7 @@ use crate::event::Event;
 use crate::host::Requirement;
 use crate::node::World;
 use crate::plan::{Plan, Target};
-use crate::state::{ApplyLock, Holder, State, StateError};
+use crate::state::{State, StateError};
 
 pub use difference::Change;
 pub use forecast::{
@@ -40,7 +43,9 @@ pub use forecast::{
     explain, forecast,
 };
 pub use foresight::Foresight;
+pub use leases::LeaseBook;
 pub use outcome::{NodeResult, RunReport};
+pub use progress::{UnfinishedRun, unfinished_runs};
 
 /// What the user asks for beside the plan.
 #[derive(Debug, Clone)]
@@ -55,6 +60,8 @@ pub struct Options {
     pub require: Vec<String>,
     /// How many nodes may run at the same time.
     pub jobs: usize,
+    /// Whether to wait for another apply of this project to end.
+    pub wait: bool,
     /// Values of the site file, for requirements.
     pub site: BTreeMap<String, String>,
 }
@@ -73,6 +80,15 @@ pub enum RunError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The processes of a killed run cannot be told from strangers.
+    #[error(
+        "what a killed run left running cannot be told apart from other processes: \
+         /proc/sys/kernel/random/boot_id cannot be read: {0}; mount /proc"
+    )]
+    Boot(std::io::Error),
+    /// The user stopped it before it began.
+    #[error("stopped while it waited for another apply of this project; nothing was run")]
+    Interrupted,
 }
 
 /// A directory with a short path for one run, removed with it.
@@ -96,12 +112,14 @@ pub async fn apply(
     foresight: Foresight,
 ) -> Result<RunReport, RunError> {
     let started = Instant::now();
-    let now = timestamp(Timestamp::now());
-    let holder = Holder { pid: std::process::id(), since: now.clone() };
-    let _lock = ApplyLock::acquire(&options.state_dir, &holder)?;
+    let (_lock, waited) = lock::acquire(&plan.name, options, &world).await?;
+    // A run that was waited for may have left newer results.
+    let foresight = if waited { Foresight::default() } else { foresight };
     let state = State::open(&options.state_dir)?;
-    recovery::recover(&state, &options.state_dir)?;
+    recovery::recover(&state, &options.state_dir, &*world.events).await?;
+    let now = timestamp(Timestamp::now());
     state.begin_run(&world.run, &plan.name, &now)?;
+    state.lease(leases::own(&world.run).as_slice())?;
     (world.events)(Event::RunStarted {
         run: world.run.clone(),
         plan: plan.name.clone(),

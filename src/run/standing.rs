@@ -29,9 +29,11 @@ pub(super) fn raise(
         let before = rung(&recorded, &subject.name);
         if rests_on_other(&recorded, subject, ended) {
             let why = format!("{ended} left other evidence than the status rested on");
-            record(state, plan, world, subject, &standing, steps(before, standing.status, &why))?;
+            let steps = steps(before, standing.status, &why);
+            record(state, plan, world, subject, &standing, steps, left_by(subject, ended).as_deref())?;
         } else if before.is_none_or(|before| standing.status > before) {
-            record(state, plan, world, subject, &standing, steps(before, standing.status, ""))?;
+            let steps = steps(before, standing.status, "");
+            record(state, plan, world, subject, &standing, steps, left_by(subject, ended).as_deref())?;
         }
     }
     Ok(())
@@ -51,8 +53,11 @@ pub(super) fn settle(
     for subject in subjects {
         let standing = subject.read(&world.store).standing;
         let why = standing.missing.first().map_or("", String::as_str);
-        let steps = steps(rung(&recorded, &subject.name), standing.status, why);
-        record(state, plan, world, subject, &standing, steps)?;
+        let before = rung(&recorded, &subject.name);
+        let steps = steps(before, standing.status, why);
+        let climbs = before.is_none_or(|before| standing.status > before);
+        let moved_by = links(subject, &standing.held_by).pop().filter(|_| climbs).map(|link| link.digest);
+        record(state, plan, world, subject, &standing, steps, moved_by.as_deref())?;
         let passed = subject.roles.values().all(|(_, record)| record.outcome.passed());
         if passed && standing.status < Status::AiperfQualified {
             short.push(Event::FellShort {
@@ -70,8 +75,13 @@ pub(super) fn settle(
 fn rests_on_other(recorded: &[SubjectRow], subject: &SubjectInputs, node: &str) -> bool {
     let row = recorded.iter().find(|row| row.subject == subject.name);
     let link = row.and_then(|row| row.evidence.iter().find(|link| link.node == node));
-    let now = subject.roles.values().find(|(name, _)| name == node).and_then(|(_, record)| record.evidence);
-    link.is_some_and(|link| Some(&link.digest) != now.map(|digest| digest.to_string()).as_ref())
+    link.is_some_and(|link| Some(&link.digest) != left_by(subject, node).as_ref())
+}
+
+/// The digest of the evidence that a node of a subject has left.
+fn left_by(subject: &SubjectInputs, node: &str) -> Option<String> {
+    let (_, record) = subject.roles.values().find(|(name, _)| name == node)?;
+    Some(record.evidence?.to_string())
 }
 
 fn rung(recorded: &[SubjectRow], subject: &str) -> Option<Status> {
@@ -86,6 +96,7 @@ fn record(
     subject: &SubjectInputs,
     standing: &Standing,
     steps: Vec<Step>,
+    moved_by: Option<&str>,
 ) -> Result<(), RunError> {
     let now = timestamp(Timestamp::now());
     let row = SubjectRow {
@@ -106,6 +117,7 @@ fn record(
         at: now.clone(),
         run: world.run.clone(),
         reason,
+        evidence: moved_by.map(str::to_owned),
     });
     let steps: Vec<_> = steps.collect();
     state.set_subject(&row, &steps)?;

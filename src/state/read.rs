@@ -1,13 +1,18 @@
 //! Reading a state without leaving a trace in its directory.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::backup::Backup;
+use rusqlite::{Connection, params};
 
-use super::{State, StateError, schema};
+use super::access::{self, Access, Stamp};
+use super::schema::Age;
+use super::{BUSY, FILE, State, StateError, schema};
+
+/// Pages that are copied at a time.
+const PAGES: std::ffi::c_int = 1024;
 
 /// What the state knows of the last time a node was there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,20 +25,82 @@ pub struct LastResult {
     pub took_ms: Option<u64>,
 }
 
+/// How often a state is read again that somebody changed meanwhile.
+const READS: usize = 8;
+
+/// The newest result of each node of a plan, and how long the newest one took
+/// that was made. It steps from name to name through an index, so that its
+/// time grows with the nodes and not with the runs.
+const LAST_RESULTS: &str = "
+    WITH RECURSIVE names (node) AS (
+        SELECT MIN(node) FROM node_records
+        UNION ALL
+        SELECT (SELECT MIN(node) FROM node_records WHERE node > names.node)
+        FROM names WHERE names.node IS NOT NULL
+    ),
+    newest (made, reused) AS MATERIALIZED (
+        SELECT
+            (SELECT r.rowid FROM node_records r JOIN runs ON runs.id = r.run
+             WHERE r.node = names.node AND outcome = 'succeeded' AND plan = ?1
+             ORDER BY r.rowid DESC LIMIT 1),
+            (SELECT r.rowid FROM node_records r JOIN runs ON runs.id = r.run
+             WHERE r.node = names.node AND outcome = 'reused' AND plan = ?1
+             ORDER BY r.rowid DESC LIMIT 1)
+        FROM names
+    )
+    SELECT last.node, last.key, last.started_at, made.took_ms
+    FROM newest
+    JOIN node_records last ON last.rowid = MAX(COALESCE(newest.made, 0), COALESCE(newest.reused, 0))
+    LEFT JOIN node_records made ON made.rowid = newest.made";
+
 impl State {
-    /// Opens the state for reading; nothing where there is none yet, or where
-    /// an older version wrote it. Not a file is made or changed.
-    pub fn open_existing(dir: &Path) -> Result<Option<Self>, StateError> {
-        let path = dir.join("state.db");
-        if !path.is_file() {
-            return Ok(None);
+    /// Asks the state of one moment; nothing where there is no state yet. Not
+    /// a file of it is made or changed, and a run that goes on is not waited for.
+    pub fn read<T>(
+        dir: &Path,
+        question: impl Fn(&Self) -> Result<T, StateError>,
+    ) -> Result<Option<T>, StateError> {
+        let path = dir.join(FILE);
+        for _ in 1..READS {
+            let before = Stamp::of(&path);
+            let answer = Self::ask_once(dir, &question);
+            // What was read without the index of a writer can be of two moments.
+            if before == Stamp::of(&path) || (before.access == Access::Live && answer.is_ok()) {
+                return answer;
+            }
         }
-        let path = std::path::absolute(&path).map_err(|source| StateError::Io { path, source })?;
-        let flags =
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(uri(&path), flags)?;
-        connection.busy_timeout(std::time::Duration::from_secs(5))?;
-        Ok(schema::is_current(&connection)?.then_some(Self { connection }))
+        Self::ask_once(dir, &question)
+    }
+
+    fn ask_once<T>(
+        dir: &Path,
+        question: impl Fn(&Self) -> Result<T, StateError>,
+    ) -> Result<Option<T>, StateError> {
+        let Some(state) = Self::open_existing(dir)? else { return Ok(None) };
+        state.ask(|connection| Ok(connection.execute_batch("BEGIN")?))?;
+        question(&state).map(Some)
+    }
+
+    /// Opens the state for reading; nothing where there is none yet. One that
+    /// an older version wrote is read through a copy in memory. Not a file is
+    /// made or changed.
+    pub fn open_existing(dir: &Path) -> Result<Option<Self>, StateError> {
+        let path = dir.join(FILE);
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.len() == 0 => return Err(StateError::empty(&path)),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(StateError::Io { path, source }),
+        }
+        let (connection, copy) = access::open(&path).map_err(|error| error.in_file(&path))?;
+        let mut state = Self { connection, path, _copy: copy };
+        state.ask(|connection| Ok(connection.busy_timeout(BUSY)?))?;
+        match state.age()? {
+            Age::Unborn => return Err(StateError::foreign(&state.path)),
+            Age::Old => state.connection = state.ask(migrated_copy)?,
+            Age::Current => {}
+        }
+        Ok(Some(state))
     }
 
     /// Keys of the newest run's nodes, in the order they were recorded.
@@ -48,49 +115,30 @@ impl State {
 
     /// The last result of each node of a plan, by node.
     pub fn last_results(&self, plan: &str) -> Result<BTreeMap<String, LastResult>, StateError> {
-        // Beside MAX, SQLite gives the other columns of the row that has it.
-        let mut statement = self.connection.prepare(
-            "SELECT node, outcome, key, node_records.started_at, took_ms, MAX(node_records.rowid)
-             FROM node_records JOIN runs ON runs.id = node_records.run
-             WHERE runs.plan = ?1 AND outcome IN ('succeeded', 'reused')
-             GROUP BY node, outcome
-             ORDER BY MAX(node_records.rowid)",
-        )?;
-        let mut rows = statement.query(params![plan])?;
-        let mut last: BTreeMap<String, LastResult> = BTreeMap::new();
-        while let Some(row) = rows.next()? {
-            let made = row.get::<_, String>(1)? == "succeeded";
-            let took = made.then(|| row.get::<_, i64>(4)).transpose()?.and_then(|took| took.try_into().ok());
-            let node: String = row.get(0)?;
-            let earlier = last.get(&node).and_then(|last| last.took_ms);
-            let newest = LastResult { key: row.get(2)?, at: row.get(3)?, took_ms: took.or(earlier) };
-            last.insert(node, newest);
-        }
-        Ok(last)
+        self.ask(|connection| {
+            let mut statement = connection.prepare_cached(LAST_RESULTS)?;
+            let mut rows = statement.query(params![plan])?;
+            let mut last = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                let took: Option<i64> = row.get(3)?;
+                let result = LastResult {
+                    key: row.get(1)?,
+                    at: row.get(2)?,
+                    took_ms: took.and_then(|took| took.try_into().ok()),
+                };
+                last.insert(row.get(0)?, result);
+            }
+            Ok(last)
+        })
     }
 }
 
-/// The name under which SQLite reads a database and writes nothing beside it.
-/// Without a write-ahead log the file is all there is; a log is read through
-/// the index that its writer keeps beside it (<https://sqlite.org/uri.html>).
-/// Where that index is gone, what was written last is not seen.
-fn uri(path: &Path) -> String {
-    let beside = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        std::fs::metadata(name).map_or(0, |metadata| metadata.len())
-    };
-    let live = beside("-wal") > 0 && beside("-shm") > 0;
-    let mut uri = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/.-_".contains(byte) {
-            uri.push(char::from(*byte));
-        } else {
-            // Writing into a string does not fail.
-            let _ = write!(uri, "%{byte:02X}");
-        }
-    }
-    uri + if live { "?mode=ro&readonly_shm=1" } else { "?immutable=1" }
+/// A database in memory with the same content and the newest tables.
+fn migrated_copy(connection: &Connection) -> Result<Connection, StateError> {
+    let mut copy = Connection::open_in_memory()?;
+    Backup::new(connection, &mut copy)?.run_to_completion(PAGES, Duration::ZERO, None)?;
+    schema::migrate(&mut copy)?;
+    Ok(copy)
 }
 
 #[cfg(test)]

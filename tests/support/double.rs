@@ -9,6 +9,7 @@ use sample::Sample;
 
 /// Writes a plan whose server is the double under an alias, which says how it
 /// misbehaves, and whose warmup needs that server.
+#[allow(dead_code, reason = "some plans have a server among other things")]
 pub fn write_plan(scene: &Scene, alias: &str, more_of_serve: &str) {
     scene.write("tiny.gguf", model());
     scene.write(

@@ -222,6 +222,11 @@ impl Running {
         self.child.id()
     }
 
+    /// Whether it has not ended yet.
+    pub fn is_running(&self) -> bool {
+        fs::read_link(format!("/proc/{}/exe", self.child.id())).is_ok()
+    }
+
     /// What it has written to standard error.
     pub fn stderr(&self) -> String {
         read(&self.dir.join("stderr"))

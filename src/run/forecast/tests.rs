@@ -45,6 +45,7 @@ impl Scene {
             supervisor: PathBuf::new(),
             host: runtime.block_on(crate::host::probe(&BTreeMap::new())),
             events: Box::new(drop),
+            leases: Arc::new(crate::process::NoLeases),
             cancelled: watch::channel(false).1,
             run: "r".to_owned(),
             scratch: PathBuf::new(),
