@@ -4,6 +4,7 @@
 //! It knows nothing of how a status is decided.
 
 mod lock;
+mod needed;
 mod read;
 mod schema;
 
@@ -13,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 pub use lock::{ApplyLock, Holder};
+pub use needed::NamedByRun;
 pub use read::LastResult;
 
 /// The state in one `.orchestrate` directory.
