@@ -32,7 +32,9 @@ pub enum RetentionError {
         text: String,
     },
     /// A run that is to be kept is of no known project.
-    #[error("nothing was removed: no project of this store has a run {0}; `orchestrate store stats` lists the projects")]
+    #[error(
+        "nothing was removed: no project of this store has a run {0}; `orchestrate store stats` lists the projects"
+    )]
     UnknownRun(String),
 }
 
@@ -117,7 +119,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let gone = project(&dir.path().join("gone"));
         assert_eq!(needed(&[gone, project(dir.path())], 3, &[]).unwrap(), Needed::default());
-        std::fs::write(dir.path().join("state.db"), "this is no database, and long enough to be one").unwrap();
+        std::fs::write(dir.path().join("state.db"), "this is no database, and long enough to be one")
+            .unwrap();
         let text = needed(&[project(dir.path())], 3, &[]).unwrap_err().to_string();
         assert!(text.starts_with("nothing was removed") && text.contains("not a database"), "{text}");
     }

@@ -81,8 +81,7 @@ impl Store {
             .par_iter()
             .filter_map(|(digest, _)| Some((*digest, self.verified_path(*digest).err()?)))
             .collect();
-        let mut audit =
-            Audit { blobs: there.blobs.len(), results: there.results.len(), ..Audit::default() };
+        let mut audit = Audit { blobs: there.blobs.len(), results: there.results.len(), ..Audit::default() };
         for (digest, error) in read {
             match error {
                 StoreError::Damaged { .. } | StoreError::DamagedInPlace(_) => audit.damaged.push(digest),

@@ -125,8 +125,12 @@ impl Store {
         let leftovers = there.temporary.clone();
         let aside: Vec<Item> = there.aside.iter().filter(|item| older(item.at, ASIDE)).cloned().collect();
         let mut names = Names::new(&there, needed);
-        let mut blobs: Vec<Item> =
-            there.blobs.iter().filter(|(digest, _)| !names.has(**digest)).map(|(_, item)| item.clone()).collect();
+        let mut blobs: Vec<Item> = there
+            .blobs
+            .iter()
+            .filter(|(digest, _)| !names.has(**digest))
+            .map(|(_, item)| item.clone())
+            .collect();
         let total = there.bytes();
         let mut left =
             total - Freed::of(&leftovers).bytes - Freed::of(&aside).bytes - Freed::of(&blobs).bytes;

@@ -91,9 +91,7 @@ impl StoreError {
     /// Adds how many bytes would have been needed, where space was what lacked.
     pub(super) fn needing(self, bytes: u64) -> Self {
         match self {
-            Self::Full { path, space, .. } => {
-                Self::Full { path, space, needed: Some(Size::of_bytes(bytes)) }
-            }
+            Self::Full { path, space, .. } => Self::Full { path, space, needed: Some(Size::of_bytes(bytes)) },
             other => other,
         }
     }

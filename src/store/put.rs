@@ -307,7 +307,8 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
-        for (path, what) in [(&link, "a symbolic link"), (&pipe, "a named pipe"), (&dir.path().into(), "a directory")]
+        for (path, what) in
+            [(&link, "a symbolic link"), (&pipe, "a named pipe"), (&dir.path().into(), "a directory")]
         {
             for error in [store.put_file(path).unwrap_err(), store.take_file(path).unwrap_err()] {
                 let text = error.to_string();

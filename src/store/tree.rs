@@ -165,7 +165,9 @@ fn walk(root: &Path, below: &Path, found: &mut Vec<(PathBuf, Found)>) -> Result<
             check_link(&path, &target).map_err(unstorable)?;
             found.push((path, Found::Link(target)));
         } else if let Some(what) = other_than_file(metadata.file_type()) {
-            return Err(unstorable(format!("it is {what}, and only files, directories and links are stored")));
+            return Err(unstorable(format!(
+                "it is {what}, and only files, directories and links are stored"
+            )));
         } else {
             found.push((path, Found::File { executable: metadata.permissions().mode() & 0o100 != 0 }));
         }
@@ -250,7 +252,8 @@ impl TryFrom<Written> for TreeEntry {
         let content = match (written.digest, written.executable, link, written.empty_directory) {
             (Some(digest), Some(executable), None, None) => TreeContent::File { digest, executable },
             (None, None, Some(target), None) => {
-                check_link(&path, &target).map_err(|why| format!("of its entry {}, {why}", path.display()))?;
+                check_link(&path, &target)
+                    .map_err(|why| format!("of its entry {}, {why}", path.display()))?;
                 TreeContent::Link(target)
             }
             (None, None, None, Some(true)) => TreeContent::EmptyDirectory,
@@ -336,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_link_that_leaves_the_directory_is_an_error_that_names_it() {
-        let Place { store, source, .. } = place();
+        let Place { dir: _dir, store, source } = place();
         let link = source.join("deep/link");
         for target in ["/etc/passwd", "../../x", "er/../../../x", ".."] {
             symlink(target, &link).unwrap();
@@ -353,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_is_no_file_directory_or_link_is_an_error_that_names_it() {
-        let Place { store, source, .. } = place();
+        let Place { dir: _dir, store, source } = place();
         let _socket = std::os::unix::net::UnixListener::bind(source.join("deep/socket")).unwrap();
         let text = store.put_tree(&source).unwrap_err().to_string();
         assert!(text.contains("deep/socket") && text.contains("a socket"), "{text}");
@@ -361,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_manifest_that_names_a_place_outside_is_not_read() {
-        let Place { dir, store, .. } = place();
+        let Place { dir, store, source: _ } = place();
         let digest = Digest::of("1");
         for entry in [
             format!(r#"{{"path":"../out","digest":"{digest}","executable":false}}"#),
@@ -381,9 +384,10 @@ mod tests {
 
     #[test]
     fn nothing_is_written_through_a_link_of_the_manifest() {
-        let Place { dir, store, .. } = place();
+        let Place { dir, store, source: _ } = place();
         let digest = store.put_bytes(b"1").unwrap();
-        let text = format!(r#"[{{"path":"a","link":"b"}},{{"path":"a/x","digest":"{digest}","executable":false}}]"#);
+        let text =
+            format!(r#"[{{"path":"a","link":"b"}},{{"path":"a/x","digest":"{digest}","executable":false}}]"#);
         let tree = store.put_bytes(text.as_bytes()).unwrap();
         let to = dir.path().join("copy");
         store.materialise_tree(tree, &to).unwrap_err();
@@ -392,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_manifest_of_an_earlier_version_is_read() {
-        let Place { store, .. } = place();
+        let Place { dir: _dir, store, source: _ } = place();
         let digest = store.put_bytes(b"1").unwrap();
         let text = format!(r#"[{{"path": "a/b", "digest": "{digest}", "executable": true}}]"#);
         let entries = store.tree(store.put_bytes(text.as_bytes()).unwrap()).unwrap();

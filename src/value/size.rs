@@ -56,7 +56,8 @@ impl FromStr for Size {
                 Some(_) => return None,
             };
             let tenths = whole.parse::<u64>().ok()?.checked_mul(10)?.checked_add(tenths)?;
-            u64::try_from(u128::from(tenths) * u128::from(*factor) / 10).ok()
+            // Rounded up, so that a tenth of a unit is printed as what it was.
+            u64::try_from((u128::from(tenths) * u128::from(*factor)).div_ceil(10)).ok()
         };
         read().map(Self).ok_or_else(|| InvalidSize(text.to_owned()))
     }
