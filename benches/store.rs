@@ -8,6 +8,7 @@
 //! than 0.8 of the throughput of digesting it.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on ends")]
+#![expect(clippy::cast_precision_loss, reason = "amounts for people")]
 #![expect(clippy::print_stdout, reason = "it prints its results")]
 
 use std::fs::{self, File, Permissions};

@@ -134,3 +134,61 @@ fn lost(file: &ResultFile, there: &Inventory, bad: &BTreeSet<Digest>) -> Option<
         gone: gone.into_iter().collect(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::store::StoredResult;
+
+    #[test]
+    fn damage_and_loss_are_found_and_only_the_results_they_touch_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let result = |name: &str| {
+            let result = StoredResult {
+                key_document: serde_json::json!({"kind": "fetch"}),
+                outputs: BTreeMap::new(),
+                evidence: store.put_bytes(format!("evidence of {name}").as_bytes()).unwrap(),
+                blobs: vec![store.put_bytes(name.as_bytes()).unwrap()],
+                services: BTreeMap::new(),
+                primed_by: BTreeMap::new(),
+                made_at: "2026-11-30T00:00:00Z".to_owned(),
+                took_ms: 3,
+            };
+            store.put_result(Digest::of(format!("key of {name}")), &result).unwrap();
+        };
+        ["whole", "changed", "absent"].into_iter().for_each(result);
+        assert!(store.audit().unwrap().is_clean());
+        let changed = store.blob_path(Digest::of("changed"));
+        fs::set_permissions(&changed, Permissions::from_mode(0o644)).unwrap();
+        fs::write(&changed, "changes").unwrap();
+        fs::remove_file(store.blob_path(Digest::of("absent"))).unwrap();
+        let strange = store.sharded("results", &format!("{}.json", Digest::of("strange")));
+        fs::create_dir_all(strange.parent().unwrap()).unwrap();
+        fs::write(&strange, "{\"cut").unwrap();
+        let audit = store.audit().unwrap();
+        assert_eq!(audit.damaged, [Digest::of("changed")]);
+        let mut lost: Vec<_> = audit.lost.iter().flat_map(|lost| lost.gone.clone()).collect();
+        lost.sort();
+        let mut expected = [Digest::of("changed"), Digest::of("absent")];
+        expected.sort();
+        assert_eq!(lost, expected);
+        assert_eq!(audit.unreadable_results, [strange.display().to_string()]);
+        assert!(!changed.exists());
+    }
+
+    #[test]
+    fn what_has_two_names_is_counted_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let blob = store.blob_path(store.put_bytes(&vec![1; 100_000]).unwrap());
+        fs::hard_link(&blob, dir.path().join("tmp/second")).unwrap();
+        let stats = store.stats().unwrap();
+        let bytes = |name: &str| stats.parts.iter().find(|part| part.name == name).unwrap().amount.bytes;
+        assert!(bytes("blobs") >= 100_000);
+        assert_eq!(bytes("temporary"), 0);
+    }
+}

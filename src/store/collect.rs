@@ -147,9 +147,9 @@ impl Store {
                 Some(item.bytes)
             };
             left -= match candidate.what {
-                What::Result(item, named) => {
+                What::Result(item, contents) => {
                     first.push(item.clone());
-                    item.bytes + named.iter().filter_map(|digest| gone(*digest)).sum::<u64>()
+                    item.bytes + contents.iter().filter_map(|digest| gone(*digest)).sum::<u64>()
                 }
                 What::Document(digest) => gone(digest).unwrap_or(0),
                 What::Environment(environment) => {
@@ -265,5 +265,189 @@ fn remove(path: &Path) -> io::Result<()> {
     match if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) } {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use serde_json::json;
+
+    use super::super::StoredResult;
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    struct Scene {
+        _dir: tempfile::TempDir,
+        store: Store,
+        now: SystemTime,
+    }
+
+    fn scene() -> Scene {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        Scene { _dir: dir, store, now: SystemTime::now() }
+    }
+
+    impl Scene {
+        /// A result of so many days ago with these contents; returns its key.
+        fn result(&self, name: &str, days: u32, contents: &[&str]) -> Digest {
+            let key = Digest::of(name);
+            let put = |text: &&str| self.store.put_bytes(text.repeat(5000).as_bytes()).unwrap();
+            let result = StoredResult {
+                key_document: json!({"kind": "fetch", "inputs": Digest::of("of the key only")}),
+                outputs: BTreeMap::from([(
+                    "environment".to_owned(),
+                    json!({"environment": Digest::of(format!("environment of {name}"))}),
+                )]),
+                evidence: self.store.put_bytes(format!("evidence of {name}").as_bytes()).unwrap(),
+                blobs: contents.iter().map(put).collect(),
+                services: BTreeMap::new(),
+                primed_by: BTreeMap::new(),
+                made_at: "2026-11-30T00:00:00Z".to_owned(),
+                took_ms: 3,
+            };
+            self.store.put_result(key, &result).unwrap();
+            self.age(&self.store.sharded("results", &format!("{key}.json")), days);
+            key
+        }
+
+        fn environment_of(&self, name: &str, days: u32) {
+            let identity = Digest::of(format!("environment of {name}"));
+            let slot = self.store.environment_slot(identity).unwrap().unwrap();
+            fs::create_dir_all(slot.path().join("bin")).unwrap();
+            fs::write(slot.path().join("bin/python"), "").unwrap();
+            slot.complete().unwrap();
+            self.age(slot.path(), days);
+        }
+
+        fn age(&self, path: &Path, days: u32) {
+            File::open(path).unwrap().set_modified(self.now - DAY * days).unwrap();
+        }
+
+        fn collected(&self, needed: &Needed, limits: Limits) -> Collected {
+            let collection = self.store.collection(needed, &limits, self.now).unwrap();
+            self.store.collect(&collection, &self.store.hold_alone(false).unwrap()).unwrap();
+            collection.summary
+        }
+
+        fn is_whole(&self, key: Digest) -> bool {
+            self.store.result(key).unwrap().is_some()
+        }
+    }
+
+    fn older_than(days: u32) -> Limits {
+        Limits { older_than: Some(DAY * days), max_size: None }
+    }
+
+    #[test]
+    fn without_a_limit_only_what_nothing_names_goes() {
+        let scene = scene();
+        let old = scene.result("old", 900, &["a"]);
+        scene.environment_of("nobody", 900);
+        let orphan = scene.store.put_bytes(b"orphan").unwrap();
+        let mentioned = scene.store.put_bytes(b"evidence of an old run").unwrap();
+        scene.store.put_bytes(b"of the key only").unwrap();
+        fs::write(scene.store.root().join("tmp/half"), "hal").unwrap();
+        let needed = Needed { mentioned: BTreeSet::from([mentioned]), ..Needed::default() };
+        let collected = scene.collected(&needed, Limits::default());
+        let counts = [collected.results, collected.blobs, collected.environments, collected.temporary];
+        assert_eq!(counts.map(|freed| freed.count), [0, 2, 0, 1]);
+        assert!(scene.is_whole(old) && scene.store.has(mentioned) && !scene.store.has(orphan));
+        assert_eq!(collected.left_bytes, scene.store.inventory().unwrap().bytes());
+        assert_eq!(scene.collected(&needed, Limits::default()).bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_needed_stays_however_old_and_large_and_the_rest_goes_with_what_only_it_names() {
+        let scene = scene();
+        let needed_result = scene.result("needed", 900, &["shared", "a"]);
+        let old = scene.result("old", 31, &["shared", "b"]);
+        let young = scene.result("young", 29, &["c"]);
+        let document = scene.store.put_bytes(b"the matrix stands on it").unwrap();
+        let needed = Needed {
+            keys: BTreeSet::from([needed_result]),
+            documents: BTreeSet::from([document]),
+            ..Needed::default()
+        };
+        let collected = scene.collected(&needed, older_than(30));
+        assert_eq!((collected.results.count, collected.blobs.count), (1, 2));
+        assert!(scene.is_whole(needed_result) && scene.is_whole(young) && !scene.is_whole(old));
+        let smallest = Limits { max_size: Some(Size::of_bytes(0)), ..Limits::default() };
+        scene.collected(&needed, smallest);
+        assert!(scene.is_whole(needed_result) && scene.store.has(document) && !scene.is_whole(young));
+    }
+
+    #[test]
+    fn the_oldest_go_until_the_store_is_small_enough() {
+        let scene = scene();
+        let keys: Vec<Digest> =
+            [("a", 1), ("b", 3), ("c", 2)].map(|(name, days)| scene.result(name, days, &[name])).to_vec();
+        let all = scene.store.inventory().unwrap().bytes();
+        let limits = Limits { max_size: Some(Size::of_bytes(all - 1)), ..Limits::default() };
+        let collected = scene.collected(&Needed::default(), limits);
+        assert_eq!(keys.iter().map(|key| scene.is_whole(*key)).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(collected.left_bytes, scene.store.inventory().unwrap().bytes());
+    }
+
+    #[test]
+    fn an_environment_goes_only_after_every_result_that_names_it() {
+        let scene = scene();
+        for (name, days) in [("needed", 90), ("young", 1), ("old", 90)] {
+            scene.result(name, days, &[]);
+            scene.environment_of(name, 90);
+        }
+        scene.environment_of("nobody", 90);
+        let needed = Needed { keys: BTreeSet::from([Digest::of("needed")]), ..Needed::default() };
+        assert_eq!(scene.collected(&needed, older_than(30)).environments.count, 2);
+        let there =
+            |name: &str| scene.store.environment(Digest::of(format!("environment of {name}"))).is_some();
+        assert_eq!(["needed", "young", "old", "nobody"].map(there), [true, true, false, false]);
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_loses_nothing_that_counts() {
+        let scene = scene();
+        let future = scene.result("future", 0, &["a"]);
+        let path = scene.store.sharded("results", &format!("{future}.json"));
+        File::open(&path).unwrap().set_modified(scene.now + DAY * 400).unwrap();
+        let past = scene.result("past", 20_000, &["b"]);
+        let blob = Digest::of("b".repeat(5000));
+        scene.age(&scene.store.blob_path(blob), 20_000);
+        let needed = Needed { keys: BTreeSet::from([past]), ..Needed::default() };
+        scene.collected(&needed, older_than(1));
+        assert!(scene.is_whole(future) && scene.is_whole(past));
+        scene.store.verified_path(blob).unwrap();
+    }
+
+    #[test]
+    fn an_end_in_the_middle_leaves_no_result_whose_content_is_gone() {
+        let scene = scene();
+        scene.result("old", 90, &["a"]);
+        scene.environment_of("old", 90);
+        let collection = scene.store.collection(&Needed::default(), &older_than(30), scene.now).unwrap();
+        // Environments come between results and contents, and have nowhere to go.
+        fs::remove_dir(scene.store.root().join("tmp")).unwrap();
+        let alone = scene.store.hold_alone(false).unwrap();
+        scene.store.collect(&collection, &alone).unwrap_err();
+        assert!(!scene.is_whole(Digest::of("old")));
+        assert!(scene.store.has(Digest::of("a".repeat(5000))), "contents go last");
+        fs::create_dir(scene.store.root().join("tmp")).unwrap();
+        scene.store.collect(&collection, &alone).unwrap();
+        assert!(!scene.store.has(Digest::of("a".repeat(5000))));
+    }
+
+    #[test]
+    fn damaged_content_stays_aside_for_a_week() {
+        let scene = scene();
+        for (name, days) in [("one", 6), ("other", 8)] {
+            let path = scene.store.root().join("aside").join(name);
+            fs::write(&path, "lie").unwrap();
+            scene.age(&path, days);
+        }
+        assert_eq!(scene.collected(&Needed::default(), Limits::default()).aside.count, 1);
+        assert!(scene.store.root().join("aside/one").exists());
     }
 }

@@ -1,11 +1,9 @@
 //! What goes wrong in the store, and what to do about it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use rustix::io::Errno;
 
 use crate::value::{Digest, Size};
 
@@ -24,7 +22,7 @@ pub enum StoreError {
     },
     /// There is no space left, or the user's quota is used up.
     #[error(
-        "the file system at {} is full: {} could not be written, {space}{}; make space there (`orchestrate \
+        "the file system at {} is full: {} does not fit, {space}{}; make space there (`orchestrate \
          gc` removes from the store what nothing needs) or set ORCHESTRATE_STORE to a directory on another \
          file system, and run the same command again",
         space.mount.display(), path.display(),
@@ -143,36 +141,48 @@ fn mount_of(path: &Path) -> PathBuf {
     path.ancestors().take_while(|above| device(above) == own).last().unwrap_or(&path).to_owned()
 }
 
-/// Whether an error says that there is no space.
-pub(super) fn is_full(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
-}
-
 /// Whether an error says that nothing may be written there.
 pub(super) fn is_refused(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+    matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied)
 }
 
 /// An error of the file system as one of the store.
 pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |source| {
-        let path = path.to_owned();
-        if is_full(&source) {
-            let over_quota = Errno::from_io_error(&source) == Some(Errno::DQUOT);
-            let space = Box::new(Space::at(&path, over_quota));
-            return StoreError::Full { path, space, needed: None };
-        }
-        StoreError::Io { action, path, source }
+        full(&source, path, path).unwrap_or(StoreError::Io { action, path: path.to_owned(), source })
     }
+}
+
+/// An error of copying a file to a place in a directory.
+pub(super) fn copy_error(from: &Path, to: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |source| {
+        let (action, path) = ("copy", from.to_owned());
+        full(&source, from, to).unwrap_or(StoreError::Io { action, path, source })
+    }
+}
+
+/// The error for a lack of space, if it is one; `at` is on the file system
+/// that `what` does not fit on.
+fn full(error: &io::Error, what: &Path, at: &Path) -> Option<StoreError> {
+    let over_quota = match error.kind() {
+        ErrorKind::StorageFull => false,
+        ErrorKind::QuotaExceeded => true,
+        _ => return None,
+    };
+    let space = Box::new(Space::at(at, over_quota));
+    Some(StoreError::Full { path: what.to_owned(), space, needed: None })
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]
     fn a_used_up_quota_and_a_lack_of_files_are_told_from_a_lack_of_space() {
-        let text = |error: Errno| io_error("write", Path::new("/proc/nowhere/a"))(error.into()).to_string();
+        let path = Path::new("/proc/nowhere/a");
+        let text = |error: Errno| io_error("write", path)(error.into()).to_string();
         let quota = text(Errno::DQUOT);
         assert!(quota.contains("at /proc is full") && quota.contains("quota there is used up"), "{quota}");
         assert!(text(Errno::NOSPC).contains("0B free"), "{}", text(Errno::NOSPC));

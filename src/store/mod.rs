@@ -70,7 +70,9 @@ impl Store {
     pub fn temporary_file(&self) -> Result<tempfile::NamedTempFile, StoreError> {
         self.must_be_writable()?;
         let dir = self.root.join("tmp");
-        tempfile::NamedTempFile::new_in(&dir).map_err(io_error("write in", &dir))
+        // Its errors name the file, which means nothing to anybody.
+        let file = tempfile::NamedTempFile::new_in(&dir).map_err(|error| error.kind().into());
+        file.map_err(io_error("write in", &dir))
     }
 
     fn must_be_writable(&self) -> Result<(), StoreError> {

@@ -23,7 +23,7 @@ use rayon::prelude::*;
 use rustix::fs::{OFlags, ioctl_ficlone, syncfs};
 use tempfile::TempPath;
 
-use super::error::is_full;
+use super::error::copy_error;
 use super::{Store, StoreError, io_error};
 use crate::value::Digest;
 
@@ -116,13 +116,14 @@ impl Store {
             }
         }
         let place = self.temporary_file()?;
-        clone_or_copy(&source, place.as_file())
-            .map_err(|error| {
-                let at = if is_full(&error) { place.path() } else { path };
-                io_error("copy", at)(error)
-            })
-            .map_err(|error| error.needing(metadata.len()))?;
-        self.digested(place.into_temp_path())
+        match clone_or_copy(&source, place.as_file()) {
+            Ok(()) => self.digested(place.into_temp_path()),
+            Err(error) => {
+                // What is free is what is free without the part that was copied.
+                drop(place);
+                Err(copy_error(path, &self.root)(error).needing(metadata.len()))
+            }
+        }
     }
 
     fn stage_bytes(&self, bytes: &[u8]) -> Result<Staged, StoreError> {
@@ -132,8 +133,10 @@ impl Store {
             return Ok(Staged { digest, waits: None });
         }
         let mut file = self.temporary_file()?;
-        let needed = |error: StoreError| error.needing(bytes.len() as u64);
-        file.write_all(bytes).map_err(io_error("write", file.path())).map_err(needed)?;
+        if let Err(error) = file.write_all(bytes) {
+            drop(file);
+            return Err(io_error("write", &self.blob_path(digest))(error).needing(bytes.len() as u64));
+        }
         let place = file.into_temp_path();
         protect(&place)?;
         Ok(Staged { digest, waits: Some(place) })

@@ -207,7 +207,11 @@ fn check_link(path: &Path, target: &Path) -> Result<(), String> {
 fn written(name: PathBuf) -> (Option<String>, Option<String>) {
     match name.into_os_string().into_string() {
         Ok(text) => (Some(text), None),
-        Err(bytes) => (None, Some(bytes.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect())),
+        Err(bytes) => {
+            let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
+            let digits = bytes.as_bytes().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+            (None, Some(digits.collect()))
+        }
     }
 }
 

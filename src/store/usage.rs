@@ -111,9 +111,9 @@ mod tests {
         let half = dir.path().join("tmp/half");
         let first = store.hold().unwrap();
         fs::write(&half, "hal").unwrap();
-        let _second = store.hold().unwrap();
+        let second = store.hold().unwrap();
         assert!(half.exists(), "it may be of the first, which is still there");
-        drop((first, _second));
+        drop((first, second));
         let _third = store.hold().unwrap();
         assert!(!half.exists());
     }
