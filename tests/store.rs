@@ -3,15 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "support/apart.rs"]
+mod apart;
 #[path = "support/double.rs"]
 mod double;
 mod support;
 
 use std::fs::{self, Permissions};
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use insta::assert_snapshot;
@@ -89,81 +89,6 @@ fn without_sizes(shown: &str, assert: impl FnOnce(&str)) {
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"\b[\d.]+([KMGT]i)?B\b", "[SIZE]");
     settings.bind(|| assert(shown));
-}
-
-/// Mounting is done in a namespace of the test's own, so that nothing is left
-/// mounted however it ends; dropped capabilities make root obey permissions.
-mod apart {
-    use super::*;
-
-    const INSIDE: &str = "ORCHESTRATE_TEST_APART";
-
-    /// Runs the test again, by its full name, through these commands. True
-    /// where the test is to do its work: in that second process.
-    fn again(test: &str, through: &[&str]) -> bool {
-        if std::env::var_os(INSIDE).is_some() {
-            return true;
-        }
-        let mut command = Command::new(through[0]);
-        command.args(&through[1..]).arg(std::env::current_exe().unwrap());
-        let ended = command.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output().unwrap();
-        let shown =
-            format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-        assert!(ended.status.success(), "{shown}");
-        assert!(shown.contains("1 passed"), "the test {test} did not run:\n{shown}");
-        false
-    }
-
-    /// Whether something this machine must allow is allowed. In CI it must be;
-    /// elsewhere the lack is said where nobody overlooks it.
-    fn is_possible(test: &str, through: &[&str], probe: &[&str]) -> bool {
-        let tried = Command::new(through[0]).args(&through[1..]).args(probe).output();
-        if tried.is_ok_and(|tried| tried.status.success()) {
-            return true;
-        }
-        let lack =
-            format!("{test} WAS NOT RUN: `{} {}` is not allowed here", through.join(" "), probe.join(" "));
-        assert!(std::env::var_os("CI").is_none(), "{lack}");
-        // Past the capture of the test harness.
-        writeln!(std::io::stderr(), "\n{lack}\n").unwrap();
-        false
-    }
-
-    fn is_root() -> bool {
-        rustix::process::geteuid().is_root()
-    }
-
-    /// Where file systems can be mounted.
-    pub fn with_mounts(test: &str) -> bool {
-        let through: &[&str] =
-            if is_root() { &["unshare", "--mount"] } else { &["unshare", "--map-root-user", "--mount"] };
-        std::env::var_os(INSIDE).is_some()
-            || is_possible(test, through, &["mount", "-t", "tmpfs", "none", "/mnt"]) && again(test, through)
-    }
-
-    /// Where permissions hold for us.
-    pub fn with_permissions(test: &str) -> bool {
-        let through: &[&str] = if is_root() {
-            &["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
-        } else {
-            &["env"]
-        };
-        std::env::var_os(INSIDE).is_some() || is_possible(test, through, &["true"]) && again(test, through)
-    }
-
-    pub fn mount(dir: &Path, size: &str) {
-        fs::create_dir_all(dir).unwrap();
-        run("mount", &["-t", "tmpfs", "-o", &format!("size={size},mode=755"), "none"], dir);
-    }
-
-    pub fn remount(dir: &Path, options: &str) {
-        run("mount", &["-o", &format!("remount,{options}")], dir);
-    }
-
-    fn run(program: &str, arguments: &[&str], dir: &Path) {
-        let ended = Command::new(program).args(arguments).arg(dir).output().unwrap();
-        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-    }
 }
 
 mod full_disks {

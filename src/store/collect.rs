@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::inventory::{Environment, Inventory, Item, names_environment};
+use super::put::sync_all;
 use super::{SoleUse, Store, StoreError, io_error};
 use crate::value::{Digest, Size};
 
@@ -177,7 +178,7 @@ impl Store {
         }
         // No result may come back after a power cut without what it names.
         if !collection.first.is_empty() {
-            self.sync_all()?;
+            sync_all(&self.root)?;
         }
         for item in &collection.environments {
             self.remove_environment(&item.path)?;

@@ -169,7 +169,7 @@ impl Store {
             staged.into_iter().filter_map(|staged| Some((staged.digest, staged.waits?))).collect();
         let many = waiting.len() >= MANY;
         if many {
-            self.sync_all()?;
+            sync_all(&self.root)?;
         } else {
             waiting.par_iter().try_for_each(|(_, place)| sync(place))?;
         }
@@ -182,14 +182,13 @@ impl Store {
             }
             place.persist(&path).map_err(|error| io_error("write", &path)(error.error))?;
         }
-        if many { self.sync_all() } else { dirs.par_iter().try_for_each(|dir| sync(dir)) }
+        if many { sync_all(&self.root) } else { dirs.par_iter().try_for_each(|dir| sync(dir)) }
     }
+}
 
-    /// Syncs the whole file system of the store.
-    pub(super) fn sync_all(&self) -> Result<(), StoreError> {
-        let synced = File::open(&self.root).and_then(|root| Ok(syncfs(root)?));
-        synced.map_err(io_error("sync", &self.root))
-    }
+/// Syncs everything on the file system that a directory is on.
+pub(super) fn sync_all(dir: &Path) -> Result<(), StoreError> {
+    File::open(dir).and_then(|dir| Ok(syncfs(dir)?)).map_err(io_error("sync", dir))
 }
 
 /// Syncs a file or a directory.
