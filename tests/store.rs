@@ -22,7 +22,7 @@ use support::schemas::assert_fits;
 use support::{Ended, PROJECT, Scene, files_below, redacting, signal, wait_for};
 
 const LONG: Duration = Duration::from_secs(30);
-/// More than a store of [`full_store`] has room for.
+/// The length of the large file.
 const LARGE: usize = 3 << 20;
 
 /// A plan of two files.
@@ -102,7 +102,8 @@ mod full_disks {
             return;
         }
         let scene = scene();
-        apart::mount(&scene.path("store"), "1m");
+        apart::mount(&scene.path("store"), "4m");
+        let ballast = scene.write("store/ballast", vec![0; LARGE]);
         let ended = apply(&scene);
         assert_eq!(ended.code, Some(3), "{}", ended.stderr);
         {
@@ -115,7 +116,7 @@ mod full_disks {
         assert_eq!(scene.stored_kinds(), ["fetch"]);
         assert!(!blob(&scene, vec![7; LARGE]).exists());
         assert_whole(&scene);
-        apart::remount(&scene.path("store"), "size=16m");
+        fs::remove_file(ballast).unwrap();
         let ended = apply(&scene);
         assert_ok(&ended);
         assert_eq!((ended.nodes("reused"), ended.nodes("succeeded")), (vec!["small"], vec!["large"]));
@@ -169,7 +170,7 @@ mod other_places {
         let scene = scene();
         apart::mount(&scene.path("store"), "16m");
         assert_ok(&apply(&scene));
-        apart::remount(&scene.path("store"), "ro");
+        apart::make_read_only(&scene.path("store"));
         let ended = apply(&scene);
         assert_ok(&ended);
         assert_eq!(ended.nodes("reused").len(), 2, "{}", ended.stderr);

@@ -66,9 +66,9 @@ pub fn mount(dir: &Path, size: &str) {
     run("mount", &["-t", "tmpfs", "-o", &format!("size={size},mode=755"), "none"], dir);
 }
 
-/// Mounts it anew with other options.
-pub fn remount(dir: &Path, options: &str) {
-    run("mount", &["-o", &format!("remount,{options}")], dir);
+/// Lets nobody write to what is mounted there any more.
+pub fn make_read_only(dir: &Path) {
+    run("mount", &["-o", "remount,bind,ro"], dir);
 }
 
 fn run(program: &str, arguments: &[&str], dir: &Path) {
