@@ -248,7 +248,7 @@ mod damage {
         lost        the result [DIGEST] of a fetch node names [SHORT]
         4 blobs and 2 results were read
         the next `orchestrate apply` makes again what was lost
-        ")
+        ");
             });
         }
         let aside = scene.path("store/aside").join(Digest::of("a text").to_string());
@@ -458,7 +458,7 @@ mod collecting {
         results            2  [SIZE]
         blobs              4  [SIZE]
         [SIZE] freed, [SIZE] in use
-        ")
+        ");
         });
         assert!(!blob(&scene, "first").exists() && blob(&scene, "third").exists());
         let ended = apply(&scene);
@@ -528,7 +528,7 @@ mod collecting {
         together              [SIZE]
         results from  [INSTANT] to [INSTANT]
         project       [DIR]/.orchestrate
-        ")
+        ");
         });
         let nowhere = Scene::isolated();
         for arguments in [&["store", "stats"][..], &["store", "verify"], &["gc"], &["gc", "--dry-run"]] {

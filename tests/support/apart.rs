@@ -38,7 +38,7 @@ fn is_possible(test: &str, through: &[&str], probe: &[&str]) -> bool {
     let lack = format!("{test} WAS NOT RUN: `{} {}` is not allowed here", through.join(" "), probe.join(" "));
     assert!(std::env::var_os("CI").is_none(), "{lack}");
     // Past the capture of the test harness.
-    writeln!(std::io::stderr(), "\n{lack}\n").unwrap();
+    std::io::stderr().write_all(format!("\n{lack}\n\n").as_bytes()).unwrap();
     false
 }
 
