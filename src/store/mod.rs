@@ -92,8 +92,8 @@ impl Store {
     /// power cut from then on.
     fn persist(file: tempfile::NamedTempFile, path: &Path) -> Result<(), StoreError> {
         file.as_file().sync_all().map_err(io_error("sync", path))?;
-        let dir = put::make_parent(path)?;
+        let dirs = put::make_parent(path)?;
         file.persist(path).map_err(|error| io_error("write", path)(error.error))?;
-        put::sync(dir)
+        dirs.iter().try_for_each(|dir| put::sync(dir))
     }
 }

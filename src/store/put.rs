@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rustix::fs::{OFlags, ioctl_ficlone, syncfs};
@@ -176,10 +176,7 @@ impl Store {
         let mut dirs = BTreeSet::new();
         for (digest, place) in waiting {
             let path = self.blob_path(digest);
-            let dir = make_parent(&path)?;
-            if !dirs.contains(dir) {
-                dirs.insert(dir.to_owned());
-            }
+            dirs.extend(make_parent(&path)?);
             place.persist(&path).map_err(|error| io_error("write", &path)(error.error))?;
         }
         if many { sync_all(&self.root) } else { dirs.par_iter().try_for_each(|dir| sync(dir)) }
@@ -196,15 +193,15 @@ pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|file| file.sync_all()).map_err(io_error("sync", path))
 }
 
-/// Makes the directory of a name, so that it survives a power cut, and
-/// returns it.
-pub(super) fn make_parent(path: &Path) -> Result<&Path, StoreError> {
+/// Makes the directory of a name, and returns the directories that are to be
+/// synced once the name is there.
+pub(super) fn make_parent(path: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let parent = path.parent().unwrap_or(path);
-    if !parent.is_dir() {
-        Store::create_dir(parent)?;
-        sync(parent.parent().unwrap_or(parent))?;
+    if parent.is_dir() {
+        return Ok(vec![parent.to_owned()]);
     }
-    Ok(parent)
+    Store::create_dir(parent)?;
+    Ok(parent.ancestors().take(2).map(Path::to_owned).collect())
 }
 
 fn protect(path: &Path) -> Result<(), StoreError> {
