@@ -3,12 +3,14 @@
 mod apply;
 mod dry;
 mod explain;
+mod gc;
 mod graph;
 mod logs;
 mod new;
 mod plan;
 mod schema;
 mod status;
+mod store;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,7 @@ use rustix::termios::tcgetwinsize;
 use crate::plan::{Diagnostics, Disk, Given, Plan, load, read_site};
 use crate::report::Paint;
 use crate::run::RunError;
+use crate::run::retention::RetentionError;
 use crate::state::StateError;
 use crate::store::StoreError;
 
@@ -62,6 +65,10 @@ enum Command {
     Validate(validate::ValidateArgs),
     /// Print the graph of a plan as Mermaid, DOT or JSON.
     Graph(graph::GraphArgs),
+    /// Remove from the store what nothing needs.
+    Gc(gc::GcArgs),
+    /// Show what is in the store, and whether it is whole.
+    Store(store::StoreArgs),
     /// Begin a stage or a target from a commented file.
     New(new::NewArgs),
     /// Write the JSON Schemas and plans/README.md, or check them.
@@ -109,6 +116,8 @@ enum CommandError {
     State(#[from] StateError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Retention(#[from] RetentionError),
     #[error("{what}: {source}")]
     Io { what: String, source: std::io::Error },
 }
@@ -116,7 +125,8 @@ enum CommandError {
 impl CommandError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Plan(_) | Self::Usage(_) => BAD_PLAN,
+            Self::Plan(_) | Self::Usage(_) | Self::Retention(RetentionError::UnknownRun(_)) => BAD_PLAN,
+            Self::Store(StoreError::InUse(_)) => 1,
             Self::Run(RunError::Interrupted) => INTERRUPTED,
             _ => ENVIRONMENT,
         }
@@ -135,6 +145,8 @@ pub fn main() -> u8 {
         Command::Logs(args) => logs::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Graph(args) => graph::run(&args),
+        Command::Gc(args) => gc::run(&args),
+        Command::Store(args) => store::run(&args),
         Command::New(args) => new::run(&args),
         Command::Schema(args) => schema::run(&args),
     };

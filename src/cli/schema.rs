@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use schemars::schema_for;
 
+use super::gc::GcReport;
+use super::store::{StatsReport, VerifyReport};
 use super::{CommandError, DONE};
 use crate::plan::schema;
 use crate::run::{Explanation, Forecast};
@@ -48,9 +50,15 @@ pub(super) fn run(args: &SchemaArgs) -> Result<u8, CommandError> {
 }
 
 /// What commands print with `--json`.
-fn printed() -> [(String, String); 2] {
+fn printed() -> [(String, String); 5] {
     let file = |name: &str, schema: schemars::Schema| {
         (format!("schemas/output/{name}.schema.json"), format!("{:#}\n", schema.to_value()))
     };
-    [file("plan", schema_for!(Forecast)), file("explain", schema_for!(Explanation))]
+    [
+        file("plan", schema_for!(Forecast)),
+        file("explain", schema_for!(Explanation)),
+        file("gc", schema_for!(GcReport)),
+        file("store-verify", schema_for!(VerifyReport)),
+        file("store-stats", schema_for!(StatsReport)),
+    ]
 }

@@ -11,6 +11,7 @@ use crate::evidence::bundle::Bundle;
 use crate::evidence::correlation::Correlation;
 use crate::evidence::load::Load;
 use crate::metrics;
+use crate::store::TreeEntry;
 use crate::value::Input;
 
 /// Finds out, each by its own evidence, whether speculation was configured,
@@ -153,8 +154,9 @@ fn moved(context: &Context, load: &InputRecord, counter: &str) -> Result<Option<
     let files = context.store().tree(*export)?;
     let mut values = Vec::new();
     for name in [metrics::BEFORE, metrics::AFTER] {
-        let Some(file) = files.iter().find(|file| file.path == name) else { return Ok(None) };
-        let text = String::from_utf8_lossy(&context.store().get_bytes(file.digest)?).into_owned();
+        let file = files.iter().find(|file| file.path.as_os_str() == name);
+        let Some(digest) = file.and_then(TreeEntry::file) else { return Ok(None) };
+        let text = String::from_utf8_lossy(&context.store().get_bytes(digest)?).into_owned();
         values.extend(metrics::counter(&text, counter));
     }
     Ok(match values.as_slice() {

@@ -117,7 +117,7 @@ bundle:
         let model = ModelFile {
             name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             bytes: path.metadata().map_err(unreadable)?.len(),
-            digest: context.store().put_file(&path)?,
+            digest: context.store().put_file(&path.canonicalize().map_err(unreadable)?)?,
             sha256: Sha256::of_file(&path).map_err(unreadable)?,
             facts: read.facts,
         };

@@ -276,7 +276,7 @@ fn take_output(
     if !facts.is_file() {
         return Err(Failure::failed(format!("its output {name} is neither a file nor a directory")));
     }
-    let digest = context.store().put_file(&path)?;
+    let digest = context.store().take_file(&path)?;
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok((Artifact::File { name: file, digest }, Left::File { digest, bytes: facts.len() }))
 }

@@ -152,7 +152,8 @@ impl Source {
             (Some(path), None, None) => {
                 let path = context.plan_path(path);
                 if path.is_file() {
-                    Ok(path)
+                    // Caches of models hold links; what is meant is the file.
+                    Ok(path.canonicalize().unwrap_or(path))
                 } else if path.exists() {
                     Err(Miss::NotThere("it is not a regular file".to_owned()))
                 } else {

@@ -16,6 +16,7 @@ mod progress;
 mod publish;
 mod record;
 mod recovery;
+pub mod retention;
 mod scheduler;
 mod services;
 mod standing;
@@ -36,6 +37,7 @@ use crate::host::Requirement;
 use crate::node::World;
 use crate::plan::{Plan, Target};
 use crate::state::{State, StateError};
+use crate::store::{Store, StoreError, StoreUse};
 
 pub use difference::Change;
 pub use forecast::{
@@ -72,6 +74,9 @@ pub enum RunError {
     /// The project's state cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// A directory of the run cannot be made.
     #[error("the run's directory {} cannot be made: {source}; check space and permissions", path.display())]
     Directory {
@@ -115,6 +120,8 @@ pub async fn apply(
     let (_lock, waited) = lock::acquire(&plan.name, options, &world).await?;
     // A run that was waited for may have left newer results.
     let foresight = if waited { Foresight::default() } else { foresight };
+    let _in_use = hold(&world.store).await?;
+    world.store.remember_project(&options.state_dir)?;
     let state = State::open(&options.state_dir)?;
     recovery::recover(&state, &options.state_dir, &*world.events).await?;
     let now = timestamp(Timestamp::now());
@@ -143,6 +150,14 @@ pub async fn apply(
     let took = started.elapsed();
     (world.events)(Event::RunFinished { exit_code, took, reports: reports.clone() });
     Ok(RunReport { run: world.run.clone(), exit_code, nodes, reports, took })
+}
+
+/// Keeps `gc` away for as long as the run goes on. Where one is removing, its
+/// end is waited for beside the async threads.
+async fn hold(store: &Store) -> Result<StoreUse, StoreError> {
+    let store = store.clone();
+    let holding = tokio::task::spawn_blocking(move || store.hold()).await;
+    holding.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))
 }
 
 /// The targets whose requirements do not hold, with the reason.

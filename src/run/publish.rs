@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{NodeResult, RunError};
 use crate::node::{Artifact, World};
 use crate::plan::Plan;
-use crate::store::Store;
+use crate::store::{Store, TreeContent};
 use crate::value::Digest;
 
 /// Holds the digest of the report that lies beside it.
@@ -36,7 +36,7 @@ pub(super) fn reports(
 fn publish(store: &Store, tree: Digest, place: &Path) -> io::Result<()> {
     let mark = place.join(MARK);
     let entries = store.tree(tree).map_err(io::Error::other)?;
-    let whole = || entries.iter().all(|entry| place.join(&entry.path).is_file());
+    let whole = || entries.iter().all(|entry| place.join(&entry.path).symlink_metadata().is_ok());
     if fs::read_to_string(&mark).is_ok_and(|text| text == tree.to_string()) && whole() {
         return Ok(());
     }
@@ -50,7 +50,13 @@ fn publish(store: &Store, tree: Digest, place: &Path) -> io::Result<()> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        fs::write(&path, store.get_bytes(entry.digest).map_err(io::Error::other)?)?;
+        match &entry.content {
+            TreeContent::File { digest, .. } => {
+                fs::write(&path, store.get_bytes(*digest).map_err(io::Error::other)?)?;
+            }
+            TreeContent::Link(target) => std::os::unix::fs::symlink(target, &path)?,
+            TreeContent::EmptyDirectory => fs::create_dir_all(&path)?,
+        }
     }
     fs::write(fresh.join(MARK), tree.to_string())?;
     let old = beside(place, "old");

@@ -13,7 +13,7 @@ use crate::event::Outcome;
 use crate::node::{Artifact, Failure, InputRecord, Produced, World};
 use crate::plan::PlannedNode;
 use crate::state::NodeRow;
-use crate::store::{Store, StoreError, StoredResult};
+use crate::store::{Store, StoreError, StoredResult, TreeEntry};
 use crate::value::Digest;
 
 /// How a result came about.
@@ -194,7 +194,7 @@ fn named_blobs(store: &Store, artifact: &Artifact) -> Result<Vec<Digest>, StoreE
         Artifact::File { digest, .. } => Ok(vec![*digest]),
         Artifact::Tree(tree) => {
             let files = store.tree(*tree)?;
-            Ok(files.iter().map(|file| file.digest).chain([*tree]).collect())
+            Ok(files.iter().filter_map(TreeEntry::file).chain([*tree]).collect())
         }
         Artifact::Environment(_) | Artifact::Value(_) => Ok(Vec::new()),
     }

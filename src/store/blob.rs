@@ -1,46 +1,15 @@
 //! Files by the digest of their content.
 
-use std::fs::{self, File, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::SystemTime;
 
+use super::error::is_refused;
 use super::{Store, StoreError, io_error};
 use crate::value::Digest;
 
 impl Store {
-    /// Stores bytes and returns their name.
-    pub fn put_bytes(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
-        let digest = Digest::of(bytes);
-        if !self.has(digest) {
-            let mut file = self.temporary_file()?;
-            file.write_all(bytes).map_err(io_error("write", file.path()))?;
-            self.keep(file, digest)?;
-        }
-        Ok(digest)
-    }
-
-    /// Stores a copy of a file and returns its name. The copy is what is
-    /// digested, so a file that changes meanwhile cannot get a wrong name.
-    pub fn put_file(&self, path: &Path) -> Result<Digest, StoreError> {
-        let mut source = File::open(path).map_err(io_error("read", path))?;
-        let mut file = self.temporary_file()?;
-        std::io::copy(&mut source, &mut file).map_err(io_error("copy", path))?;
-        let digest = Digest::of_file(file.path()).map_err(io_error("read", file.path()))?;
-        if !self.has(digest) {
-            self.keep(file, digest)?;
-        }
-        Ok(digest)
-    }
-
-    /// Stores a document as pretty JSON and returns the name of the text.
-    pub fn put_json<T: serde::Serialize>(&self, value: &T) -> Result<Digest, StoreError> {
-        let mut text = serde_json::to_vec_pretty(value)
-            .map_err(|error| StoreError::Unreadable { path: self.root.clone(), reason: error.to_string() })?;
-        text.push(b'\n');
-        self.put_bytes(&text)
-    }
-
     /// Whether something is stored under this name; its content is not read.
     #[must_use]
     pub fn has(&self, digest: Digest) -> bool {
@@ -52,7 +21,7 @@ impl Store {
         let path = self.blob_path(digest);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(StoreError::Missing(digest));
             }
             Err(error) => return Err(io_error("read", &path)(error)),
@@ -79,44 +48,37 @@ impl Store {
         if found == digest { Ok(path) } else { Err(self.set_aside(digest)?) }
     }
 
-    /// Makes a stored file appear at a path, as a link where the file system
-    /// can and as a copy otherwise. Verified first; read-only.
-    pub fn materialise(&self, digest: Digest, to: &Path) -> Result<(), StoreError> {
-        let from = self.verified_path(digest)?;
-        if let Some(parent) = to.parent() {
-            Self::create_dir(parent)?;
-        }
-        if fs::hard_link(&from, to).is_err() {
-            fs::copy(&from, to).map_err(io_error("copy to", to))?;
-        }
-        Ok(())
-    }
-
     pub(super) fn blob_path(&self, digest: Digest) -> PathBuf {
         self.sharded("blobs", &digest.to_string())
     }
 
-    fn keep(&self, file: tempfile::NamedTempFile, digest: Digest) -> Result<(), StoreError> {
-        let path = self.blob_path(digest);
-        file.as_file()
-            .set_permissions(Permissions::from_mode(0o444))
-            .map_err(io_error("protect", file.path()))?;
-        Self::persist(file, &path)
-    }
-
-    fn set_aside(&self, digest: Digest) -> Result<StoreError, StoreError> {
+    /// Moves content that is not what its name says out of the way, and says
+    /// so. Another may have done it already.
+    pub(super) fn set_aside(&self, digest: Digest) -> Result<StoreError, StoreError> {
         if self.read_only {
             return Ok(StoreError::DamagedInPlace(digest));
         }
         let path = self.blob_path(digest);
         let aside = self.root.join("aside").join(digest.to_string());
-        fs::rename(&path, &aside).map_err(io_error("set aside", &path))?;
+        match fs::rename(&path, &aside) {
+            Err(error) if is_refused(&error) => return Ok(StoreError::DamagedInPlace(digest)),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(io_error("set aside", &path)(error));
+            }
+            _ => {}
+        }
+        // `gc` counts from when it was set aside; where this fails, from when
+        // it was made.
+        let _ = File::open(&aside).and_then(|file| file.set_modified(SystemTime::now()));
         Ok(StoreError::Damaged { digest, aside })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn store() -> (tempfile::TempDir, Store) {
@@ -135,14 +97,6 @@ mod tests {
         let to = dir.path().join("out/hello.txt");
         store.materialise(digest, &to).unwrap();
         assert_eq!(fs::read(to).unwrap(), b"hello");
-    }
-
-    #[test]
-    fn a_file_and_its_bytes_have_one_name() {
-        let (dir, store) = store();
-        let path = dir.path().join("x");
-        fs::write(&path, b"same").unwrap();
-        assert_eq!(store.put_file(&path).unwrap(), store.put_bytes(b"same").unwrap());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use super::put::{sync, sync_all};
 use super::{Store, StoreError, io_error};
 use crate::value::Digest;
 
@@ -62,11 +63,15 @@ impl EnvironmentSlot {
         self.path.join(MARK).is_file()
     }
 
-    /// Marks the environment as finished.
+    /// Marks the environment as finished. Everything in it is on the disk
+    /// before the mark is: after a power cut no mark stands for files that
+    /// were lost.
     pub fn complete(&self) -> Result<(), StoreError> {
+        sync_all(&self.path)?;
         let mark = self.path.join(MARK);
-        let file = File::create(&mark).map_err(io_error("write", &mark))?;
-        file.sync_all().map_err(io_error("sync", &mark))
+        File::create(&mark).map_err(io_error("write", &mark))?;
+        sync(&mark)?;
+        sync(&self.path)
     }
 }
 

@@ -4,20 +4,35 @@
 //! knows digests and bytes, and nothing of plans or nodes. What is in it is
 //! written to a temporary name, synced, and renamed, so that a name always
 //! stands for complete content.
+//!
+//! Who writes holds it in use ([`Store::hold`]); who removes has it alone
+//! ([`Store::hold_alone`]).
 
+mod audit;
 mod blob;
+mod collect;
 mod environment;
+mod error;
+mod inventory;
+mod place;
+mod project;
+mod put;
 mod result;
 mod tree;
+mod usage;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
+pub use audit::{Audit, Lost, Part, Stats};
+pub use collect::{Collected, Collection, Freed, Limits, Needed};
 pub use environment::EnvironmentSlot;
+pub use error::{Space, StoreError};
+pub use project::Project;
 pub use result::{KeyDocument, Recorded, StoredResult};
-pub use tree::TreeEntry;
+pub use tree::{TreeContent, TreeEntry};
+pub use usage::{SoleUse, StoreUse};
 
-use crate::value::Digest;
+use error::io_error;
 
 /// A store in one directory.
 #[derive(Debug, Clone)]
@@ -27,51 +42,11 @@ pub struct Store {
     read_only: bool,
 }
 
-/// What went wrong in the store.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The file system refused.
-    #[error("the store could not {action} {}: {source}; check space and permissions there", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On which path.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The content was never stored, or was collected.
-    #[error("{0} is not in the store; run `orchestrate apply` to make it again")]
-    Missing(Digest),
-    /// The content does not match its digest; it was set aside.
-    #[error("{digest} is in the store but damaged; it was moved to {} and will be made again", aside.display())]
-    Damaged {
-        /// What it should have been.
-        digest: Digest,
-        /// Where the damaged file is now.
-        aside: PathBuf,
-    },
-    /// The content does not match its digest; it was left where it is.
-    #[error("{0} is in the store but damaged; the next `orchestrate apply` that reads it sets it aside")]
-    DamagedInPlace(Digest),
-    /// The store was opened to be read, and something was to be written.
-    #[error("the store in {} was opened for reading only; this is a mistake of this program, please report it", .0.display())]
-    ReadOnly(PathBuf),
-    /// A document in the store is not what this version writes.
-    #[error("{} is not a document this version can read: {reason}; remove it and run again", path.display())]
-    Unreadable {
-        /// The document.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
 impl Store {
     /// Opens the store, making its directories if they are not there.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let store = Self { root: root.to_owned(), read_only: false };
-        for part in ["blobs", "results", "envs", "aside", "tmp"] {
+        for part in ["blobs", "results", "envs", "aside", "tmp", "projects"] {
             Self::create_dir(&root.join(part))?;
         }
         Ok(store)
@@ -91,11 +66,13 @@ impl Store {
     }
 
     /// A new file in the store's own temporary directory, on the same file
-    /// system as what it will be renamed to.
+    /// system as what it will be renamed to. It is gone when it is dropped.
     pub fn temporary_file(&self) -> Result<tempfile::NamedTempFile, StoreError> {
         self.must_be_writable()?;
         let dir = self.root.join("tmp");
-        tempfile::NamedTempFile::new_in(&dir).map_err(io_error("write in", &dir))
+        // Its errors name the file, which means nothing to anybody.
+        let file = tempfile::NamedTempFile::new_in(&dir).map_err(|error| error.kind().into());
+        file.map_err(io_error("write in", &dir))
     }
 
     fn must_be_writable(&self) -> Result<(), StoreError> {
@@ -111,17 +88,12 @@ impl Store {
         self.root.join(part).join(&name[..2]).join(name)
     }
 
-    /// Syncs a temporary file and gives it its final name.
+    /// Syncs a temporary file and gives it its final name, which survives a
+    /// power cut from then on.
     fn persist(file: tempfile::NamedTempFile, path: &Path) -> Result<(), StoreError> {
-        if let Some(parent) = path.parent() {
-            Self::create_dir(parent)?;
-        }
         file.as_file().sync_all().map_err(io_error("sync", path))?;
+        let dirs = put::make_parent(path)?;
         file.persist(path).map_err(|error| io_error("write", path)(error.error))?;
-        Ok(())
+        dirs.iter().try_for_each(|dir| put::sync(dir))
     }
-}
-
-fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    move |source| StoreError::Io { action, path: path.to_owned(), source }
 }

@@ -28,7 +28,8 @@ impl Digest {
         Self::of(canonical_json(value))
     }
 
-    /// Digests a file of any size, memory-mapped and with several threads.
+    /// Digests a file of any size with several threads, memory-mapped where it
+    /// is large enough and can be; what cannot be mapped is read.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
         hasher.update_mmap_rayon(path)?;
@@ -166,6 +167,13 @@ mod tests {
             Sha256::of("abc").to_string(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_mapped_is_read() {
+        let path = Path::new("/proc/self/status");
+        assert_eq!(path.metadata().unwrap().len(), 0);
+        assert_ne!(Digest::of_file(path).unwrap(), Digest::of(""));
     }
 
     #[test]

@@ -6,7 +6,9 @@
 pub mod digest;
 pub mod duration;
 pub mod reference;
+pub mod size;
 
 pub use digest::{Digest, Sha256};
 pub use duration::Duration;
 pub use reference::{Input, Reference, Text};
+pub use size::Size;
