@@ -12,7 +12,7 @@ impl Store {
     /// Stores bytes and returns their name.
     pub fn put_bytes(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         let digest = Digest::of(bytes);
-        if !self.has(digest) {
+        if !self.is_intact(digest) {
             let mut file = self.temporary_file()?;
             file.write_all(bytes).map_err(io_error("write", file.path()))?;
             self.keep(file, digest)?;
@@ -27,7 +27,7 @@ impl Store {
         let mut file = self.temporary_file()?;
         std::io::copy(&mut source, &mut file).map_err(io_error("copy", path))?;
         let digest = Digest::of_file(file.path()).map_err(io_error("read", file.path()))?;
-        if !self.has(digest) {
+        if !self.is_intact(digest) {
             self.keep(file, digest)?;
         }
         Ok(digest)
@@ -45,6 +45,11 @@ impl Store {
     #[must_use]
     pub fn has(&self, digest: Digest) -> bool {
         self.blob_path(digest).is_file()
+    }
+
+    /// Whether what is stored under this name is what it should be.
+    fn is_intact(&self, digest: Digest) -> bool {
+        Digest::of_file(&self.blob_path(digest)).is_ok_and(|found| found == digest)
     }
 
     /// The bytes of a small file, verified.
@@ -163,6 +168,22 @@ mod tests {
         let nowhere = Store::read_only(&dir.path().join("nowhere"));
         assert!(matches!(nowhere.get_bytes(digest).unwrap_err(), StoreError::Missing(_)));
         assert!(!nowhere.root().exists());
+    }
+
+    #[test]
+    fn what_is_stored_again_takes_the_place_of_what_was_damaged() {
+        let (dir, store) = store();
+        let digest = store.put_bytes(b"truth").unwrap();
+        let source = dir.path().join("source");
+        fs::write(&source, b"truth").unwrap();
+        let again: [&dyn Fn() -> Digest; 2] =
+            [&|| store.put_bytes(b"truth").unwrap(), &|| store.put_file(&source).unwrap()];
+        for put in again {
+            fs::remove_file(store.blob_path(digest)).unwrap();
+            fs::write(store.blob_path(digest), b"a lie").unwrap();
+            assert_eq!(put(), digest);
+            assert_eq!(store.get_bytes(digest).unwrap(), b"truth");
+        }
     }
 
     #[test]
