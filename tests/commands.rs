@@ -63,6 +63,28 @@ fn a_command_runs_again_when_a_file_of_its_input_directory_changes() {
 }
 
 #[test]
+fn a_command_runs_again_only_for_the_outputs_that_it_reads() {
+    let scene = plan(
+        "  parts:
+    run:
+      command: [sh, -c, 'head -c 1 in > first; tail -c 1 in > last']
+      inputs: {in: words.txt}
+      outputs: {first: first, last: last}
+  reader:
+    run: {command: [cp, in, out], inputs: {in: '${nodes.parts.first}'}, outputs: {copy: out}}
+  namer:
+    run: {command: [cp, '${nodes.parts.last}', out], outputs: {copy: out}}
+",
+    );
+    scene.write("words.txt", "ab");
+    let first = scene.run(&["apply", "plan.yaml"]);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    scene.write("words.txt", "ac");
+    let ended = scene.run(&["apply", "plan.yaml"]);
+    assert_eq!((ended.nodes("succeeded"), ended.nodes("reused")), (vec!["namer", "parts"], vec!["reader"]));
+}
+
+#[test]
 fn an_input_that_changes_while_it_is_read_gives_no_result() {
     let scene = Scene::isolated();
     scene.write("words.txt", "some words");

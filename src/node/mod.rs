@@ -25,7 +25,7 @@ mod uv;
 mod validate;
 mod warmup;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -119,6 +119,9 @@ pub trait Node: Serialize + DeserializeOwned + JsonSchema + Clone + Send + Sync 
     const OUTPUTS: &'static [(&'static str, &'static str)];
     /// The setting whose keys are the names of further outputs.
     const NAMES_OUTPUTS: Option<&'static str> = None;
+    /// Whether it reads nothing of other nodes but the outputs that its
+    /// settings name, so that their other outputs may change.
+    const READS_ONLY_NAMED_OUTPUTS: bool = false;
     /// A node of this kind as a plan writes it, for the reference. The
     /// examples of all kinds together are one plan.
     const EXAMPLE: &'static str;
@@ -275,6 +278,17 @@ macro_rules! kinds {
                 let mut references = Vec::new();
                 collect_references(&settings.unwrap_or_default(), &mut references);
                 references
+            }
+        }
+
+        impl Kind {
+            /// The outputs of a node that the settings name; nothing where
+            /// more of that node may be read.
+            #[must_use]
+            pub fn outputs_read_of(&self, node: &str) -> Option<BTreeSet<String>> {
+                let only = match self { $(Self::$kind(_) => <$settings as Node>::READS_ONLY_NAMED_OUTPUTS),* };
+                let references = self.references().into_iter().filter(|reference| reference.node == node);
+                only.then(|| references.map(|reference| reference.output).collect()).flatten()
             }
         }
 

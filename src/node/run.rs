@@ -61,6 +61,7 @@ impl Node for Run {
     const CLASS: Class = Class::Content;
     const OUTPUTS: &'static [(&'static str, &'static str)] = &[];
     const NAMES_OUTPUTS: Option<&'static str> = Some("outputs");
+    const READS_ONLY_NAMED_OUTPUTS: bool = true;
     const EXAMPLE: &'static str = "\
 rows:
   run:

@@ -1,9 +1,11 @@
 //! The key of a node: what its result depends on, and nothing else.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value, json};
 
 use crate::dag::{Dag, Edge};
-use crate::node::{Class, Context, Failure, InputRecord, Kind, SubjectInputs};
+use crate::node::{Artifact, Class, Context, Failure, InputRecord, Kind, SubjectInputs};
 use crate::value::Digest;
 
 /// A key and the document it is the digest of.
@@ -20,7 +22,7 @@ pub(super) fn key(kind: &Kind, name: &str, dag: &Dag, context: &Context) -> Resu
     let mut inputs = Map::new();
     for (dependency, edge) in dag.dependencies(name) {
         let Some(record) = context.inputs.get(dependency) else { continue };
-        if let Some(digest) = counted(edge, record) {
+        if let Some(digest) = counted(kind, dependency, edge, record) {
             inputs.insert(dependency.to_owned(), json!(digest));
         }
     }
@@ -35,10 +37,19 @@ pub(super) fn key(kind: &Kind, name: &str, dag: &Dag, context: &Context) -> Resu
     Ok(Key { digest: Digest::of_json(&document), document })
 }
 
-/// What enters a key for a dependency.
-pub(super) fn counted(edge: Edge, record: &InputRecord) -> Option<Digest> {
+/// What enters the key of a node for a dependency.
+pub(super) fn counted(kind: &Kind, dependency: &str, edge: Edge, record: &InputRecord) -> Option<Digest> {
     match (edge, record.settings.class()) {
-        (Edge::Data, _) => Some(*record.identity.get_or_init(|| identity(record))),
+        (Edge::Data, _) => {
+            let several = record.outputs.len() > 1;
+            let read = several.then(|| kind.outputs_read_of(dependency)).flatten();
+            let known =
+                |outputs: &BTreeSet<String>| outputs.iter().all(|name| record.outputs.contains_key(name));
+            Some(match read.filter(known) {
+                Some(read) => identity_of(record, |output| read.contains(output)),
+                None => *record.identity.get_or_init(|| identity_of(record, |_| true)),
+            })
+        }
         // How a server was primed is part of a measurement; which of several
         // equal primings it was is recorded with the result.
         (Edge::Order, Class::Priming) => record.key,
@@ -49,15 +60,17 @@ pub(super) fn counted(edge: Edge, record: &InputRecord) -> Option<Digest> {
 /// What a node left, by content: rebuilt but identical is the same, so where
 /// a file came from does not count once its content is there. Nodes without
 /// outputs and measurements leave their evidence. A service leaves its own
-/// key, as its only output.
-fn identity(record: &InputRecord) -> Digest {
+/// key, as its only output. Of several outputs those count that are read.
+fn identity_of(record: &InputRecord, is_read: impl Fn(&str) -> bool) -> Digest {
     let by_outputs = match record.settings.class() {
         Class::Content => !record.outputs.is_empty(),
         Class::Service => true,
         Class::Measurement | Class::Priming => false,
     };
     let evidence = record.evidence.filter(|_| !by_outputs);
-    Digest::of_json(&json!({"outputs": record.outputs, "evidence": evidence}))
+    let outputs: BTreeMap<&String, &Artifact> =
+        record.outputs.iter().filter(|(name, _)| is_read(name)).collect();
+    Digest::of_json(&json!({"outputs": outputs, "evidence": evidence}))
 }
 
 /// Everything the matrix shows of a subject: what its nodes left, where it

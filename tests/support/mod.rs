@@ -47,7 +47,17 @@ impl Scene {
     /// A scene with a home, a temporary directory and an empty store of its
     /// own, and nothing of the user's environment but PATH.
     pub fn isolated() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::isolated_in(tempfile::tempdir().unwrap())
+    }
+
+    /// An isolated scene in memory, where the system has a place for that:
+    /// nothing waits for a disk.
+    pub fn in_memory() -> Self {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self::isolated_in(dir.unwrap())
+    }
+
+    fn isolated_in(dir: TempDir) -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let own = |name: &str| dir.path().join(name).into_os_string();
         fs::create_dir(dir.path().join("tmp")).unwrap();
@@ -225,6 +235,11 @@ impl Running {
     /// Whether it has not ended yet.
     pub fn is_running(&self) -> bool {
         fs::read_link(format!("/proc/{}/exe", self.child.id())).is_ok()
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// What it has written to standard error.

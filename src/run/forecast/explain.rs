@@ -29,7 +29,7 @@ pub fn explain(question: &Question<'_>, name: &str) -> Result<Option<Explanation
         file: node.file.path.display().to_string(),
         line: node.at.line,
         settings: settings(&node.kind),
-        inputs: inputs(&forecaster, name, &context),
+        inputs: inputs(&forecaster, node, &context),
         key_document: key.map(|key| key.document.clone()),
         damaged,
         last: last(question, name, key),
@@ -54,9 +54,9 @@ fn unknown<'a>(forecaster: &'a Forecaster<'_>, name: &'a str) -> BTreeSet<&'a st
     open.chain(waits.map(String::as_str)).collect()
 }
 
-fn inputs(forecaster: &Forecaster<'_>, name: &str, context: &Context) -> Vec<ExplainedInput> {
-    let unknown = unknown(forecaster, name);
-    let dependencies = forecaster.walk.dag.dependencies(name);
+fn inputs(forecaster: &Forecaster<'_>, node: &PlannedNode, context: &Context) -> Vec<ExplainedInput> {
+    let unknown = unknown(forecaster, &node.name);
+    let dependencies = forecaster.walk.dag.dependencies(&node.name);
     let mut inputs: Vec<ExplainedInput> = dependencies
         .filter_map(|(dependency, edge)| {
             let record = context.inputs.get(dependency).filter(|_| !unknown.contains(dependency));
@@ -71,7 +71,7 @@ fn inputs(forecaster: &Forecaster<'_>, name: &str, context: &Context) -> Vec<Exp
                 action: forecaster.nodes.get(dependency)?.action,
                 digest: record.and_then(|record| match edge {
                     Edge::Any => record.evidence.or_else(|| forecaster.walk.proof_of(dependency)),
-                    edge => counted(edge, record).filter(|_| record.outcome.passed()),
+                    edge => counted(&node.kind, dependency, edge, record).filter(|_| record.outcome.passed()),
                 }),
             })
         })
