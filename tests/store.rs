@@ -508,7 +508,7 @@ mod collecting {
         let ended = scene.run(&["gc", "--max-size", "0B"]);
         assert_eq!(ended.code, Some(3));
         let _redacted = redacting();
-        assert_snapshot!(ended.stderr, @"error: nothing was removed: what the project in [DIR]/.orchestrate needs is not known, because the state database could not be used: file is not a database");
+        assert_snapshot!(ended.stderr, @"error: nothing was removed: what the project in [DIR]/.orchestrate needs is not known, because the state database [DIR]/.orchestrate/state.db is damaged: file is not a database; it holds the history of runs and where each subject stands, while all results are safe in the store: move it away (`mv [DIR]/.orchestrate/state.db [DIR]/.orchestrate/state.db.damaged`), and the next `orchestrate apply` reuses the results and finds out again where each subject stands");
         assert_eq!(files_below(&scene.path("store/blobs")), before);
     }
 

@@ -45,8 +45,7 @@ fn default_jobs() -> usize {
 
 /// Runs the command.
 pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
-    let store = Store::open(&store_dir()?)?;
-    let foresight = Foresight::begin(&args.state.state, &store);
+    let foresight = Foresight::begin(&args.state.state, Store::read_only(&store_dir()?));
     let (plan, site) = args.plan.load()?;
     if let Some(unknown) = args.require.iter().find(|name| !plan.targets.iter().any(|t| t.name == **name)) {
         let known: Vec<_> = plan.targets.iter().map(|target| target.name.as_str()).collect();
@@ -54,6 +53,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
         return Err(CommandError::Usage(message));
     }
     let dag = Dag::new(&plan)?;
+    let store = Store::open(&store_dir()?)?;
     let private = SiteValues::new(&site, &plan.texts());
     let options = Options {
         state_dir: args.state.state.clone(),

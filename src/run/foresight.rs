@@ -25,15 +25,13 @@ pub struct Foresight {
 impl Foresight {
     /// Begins to read the results of the newest run in a state directory.
     #[must_use]
-    pub fn begin(state_dir: &Path, store: &Store) -> Self {
+    pub fn begin(state_dir: &Path, store: Store) -> Self {
         let mut foresight = Self::default();
         let (read, stop) = (Arc::clone(&foresight.read), Arc::clone(&foresight.stop));
-        let (state_dir, store) = (state_dir.to_owned(), store.clone());
+        let state_dir = state_dir.to_owned();
         let reader = move || {
             // What cannot be read ahead is said when it is needed.
-            let Ok(Some(state)) = State::open_existing(&state_dir) else { return };
-            let keys = state.latest_keys().unwrap_or_default();
-            drop(state);
+            let keys = State::read(&state_dir, State::latest_keys).ok().flatten().unwrap_or_default();
             for key in keys.iter().filter_map(|key| key.parse().ok()) {
                 if stop.load(Ordering::Relaxed) {
                     return;

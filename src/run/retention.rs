@@ -1,5 +1,6 @@
 //! What the projects of a store still need of it.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::state::{State, StateError};
@@ -41,57 +42,54 @@ pub fn needed(
     named_runs: &[String],
 ) -> Result<Needed, RetentionError> {
     let mut needed = Needed::default();
-    let mut unknown: Vec<&String> = named_runs.iter().collect();
+    let mut known_runs = HashSet::new();
     for project in projects.iter().filter(|project| project.exists) {
         let dir = &project.state_dir;
-        let state = State::open_existing(dir)
-            .map_err(|source| RetentionError::State { project: dir.clone(), source })?;
-        if let Some(state) = state {
-            add(&mut needed, dir, &state, newest_of_each_plan, &mut unknown)?;
-        }
+        let named = State::read(dir, |state| named_in(state, newest_of_each_plan, named_runs));
+        let named = named.map_err(|source| RetentionError::State { project: dir.clone(), source })?;
+        let Some(named) = named else { continue };
+        needed.keys.extend(digests(dir, &named.keys)?);
+        needed.documents.extend(digests(dir, &named.documents)?);
+        needed.mentioned.extend(digests(dir, &named.mentioned)?);
+        known_runs.extend(named.runs);
     }
     needed.mentioned.retain(|digest| !needed.documents.contains(digest));
-    match unknown.first() {
-        Some(run) => Err(RetentionError::UnknownRun((*run).clone())),
+    match named_runs.iter().find(|run| !known_runs.contains(*run)) {
+        Some(run) => Err(RetentionError::UnknownRun(run.clone())),
         None => Ok(needed),
     }
 }
 
-fn add(
-    needed: &mut Needed,
-    dir: &Path,
-    state: &State,
-    newest_of_each_plan: usize,
-    unknown: &mut Vec<&String>,
-) -> Result<(), RetentionError> {
-    let broken = |source| RetentionError::State { project: dir.to_owned(), source };
-    let digest = |text: &String| {
-        text.parse::<Digest>()
-            .map_err(|_| RetentionError::NoDigest { project: dir.to_owned(), text: text.clone() })
-    };
-    let mut runs = state.newest_runs(newest_of_each_plan).map_err(broken)?;
-    let mut still_unknown = Vec::new();
-    for run in unknown.drain(..) {
-        if state.has_run(run).map_err(broken)? { runs.push(run.clone()) } else { still_unknown.push(run) }
-    }
-    *unknown = still_unknown;
-    for run in runs {
-        let named = state.named_by(&run).map_err(broken)?;
-        for key in &named.keys {
-            needed.keys.insert(digest(key)?);
-        }
-        for document in &named.evidence {
-            needed.documents.insert(digest(document)?);
+/// What a state names.
+#[derive(Default)]
+struct Named {
+    runs: Vec<String>,
+    keys: Vec<String>,
+    documents: Vec<String>,
+    mentioned: Vec<String>,
+}
+
+fn named_in(state: &State, newest_of_each_plan: usize, named_runs: &[String]) -> Result<Named, StateError> {
+    let mut named = Named { runs: state.newest_runs(newest_of_each_plan)?, ..Named::default() };
+    for run in named_runs {
+        if state.has_run(run)? {
+            named.runs.push(run.clone());
         }
     }
-    let subjects = state.subjects().map_err(broken)?;
-    for link in subjects.iter().flat_map(|subject| &subject.evidence) {
-        needed.documents.insert(digest(&link.digest)?);
+    for run in &named.runs {
+        let by_run = state.named_by(run)?;
+        named.keys.extend(by_run.keys);
+        named.documents.extend(by_run.evidence);
     }
-    for document in &state.all_evidence().map_err(broken)? {
-        needed.mentioned.insert(digest(document)?);
-    }
-    Ok(())
+    let subjects = state.subjects()?;
+    named.documents.extend(subjects.into_iter().flat_map(|subject| subject.evidence).map(|link| link.digest));
+    named.mentioned = state.all_evidence()?;
+    Ok(named)
+}
+
+fn digests(dir: &Path, texts: &[String]) -> Result<Vec<Digest>, RetentionError> {
+    let no_digest = |text: &String| RetentionError::NoDigest { project: dir.to_owned(), text: text.clone() };
+    texts.iter().map(|text| text.parse().map_err(|_| no_digest(text))).collect()
 }
 
 #[cfg(test)]

@@ -55,7 +55,9 @@ impl<'a> Walk<'a> {
         let mut parts: HashMap<&str, Vec<&Subject>> = HashMap::new();
         for subject in &plan.subjects {
             let nodes: BTreeSet<&str> = subject.roles.iter().map(|(_, node)| node.as_str()).collect();
-            nodes.into_iter().for_each(|node| parts.entry(node).or_default().push(subject));
+            for node in nodes {
+                parts.entry(node).or_default().push(subject);
+            }
         }
         Ok(Self { plan, dag, world, run_dir, bases, unmet, done: BTreeMap::new(), parts })
     }

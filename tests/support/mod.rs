@@ -159,6 +159,8 @@ impl Scene {
     pub fn stored_kinds(&self) -> Vec<String> {
         let mut kinds: Vec<String> = files_below(&self.path("store/results"))
             .iter()
+            // Earlier measurements lie beside the newest.
+            .filter(|path| !path.parent().unwrap().to_string_lossy().ends_with(".attempts"))
             .map(|path| {
                 let result: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
                 result["key_document"]["kind"].as_str().unwrap().to_owned()

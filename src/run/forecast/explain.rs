@@ -16,7 +16,7 @@ use crate::store::{Recorded, StoreError, StoredResult};
 pub fn explain(question: &Question<'_>, name: &str) -> Result<Option<Explanation>, RunError> {
     let Some(node) = question.plan.nodes.get(name) else { return Ok(None) };
     let mut forecaster = Forecaster::new(question)?;
-    forecaster.settle_all()?;
+    forecaster.settle_all();
     let context = forecaster.context(node);
     let Some(mut forecast) = forecaster.nodes.get(name).cloned() else { return Ok(None) };
     let key = forecaster.keys.get(name);

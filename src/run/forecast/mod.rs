@@ -53,7 +53,7 @@ pub struct Question<'a> {
 /// Says what an `apply` would do now.
 pub fn forecast(question: &Question<'_>) -> Result<Forecast, RunError> {
     let mut forecaster = Forecaster::new(question)?;
-    forecaster.settle_all()?;
+    forecaster.settle_all();
     let order = question.dag.order().iter();
     let nodes: Vec<ForecastNode> = order.filter_map(|name| forecaster.nodes.remove(name)).collect();
     Ok(Forecast { schema_version: 1, plan: question.plan.name.clone(), totals: totals(&nodes), nodes })
@@ -79,26 +79,25 @@ impl<'a> Forecaster<'a> {
         Ok(Self { walk, question, nodes, keys, measured })
     }
 
-    fn settle_all(&mut self) -> Result<(), RunError> {
+    fn settle_all(&mut self) {
         let question = self.question;
         for name in question.dag.order() {
-            self.settle(&question.plan.nodes[name.as_str()])?;
+            self.settle(&question.plan.nodes[name.as_str()]);
         }
         for name in question.dag.order().iter().rev() {
             self.settle_service(name);
         }
-        Ok(())
     }
 
-    fn settle(&mut self, node: &PlannedNode) -> Result<(), RunError> {
+    fn settle(&mut self, node: &PlannedNode) {
         if let Some((outcome, reason)) = self.walk.verdict(node) {
             self.leave_out(node, outcome, reason);
-            return Ok(());
+            return;
         }
         let waits = self.waits(&node.name);
         if !waits.is_empty() {
             self.wait(node, waits);
-            return Ok(());
+            return;
         }
         let context = self.context(node);
         match self.walk.key(node, &context) {
@@ -110,7 +109,6 @@ impl<'a> Forecaster<'a> {
                 }
             }
         }
-        Ok(())
     }
 
     /// What the node would be given. How a server was primed counts by its key,
