@@ -188,3 +188,39 @@ fn every_path_of_a_command_stays_inside_its_directory() {
      help: write a relative path without `..`
     "#);
 }
+
+/// A plan that measures, with another setting of the node.
+fn measuring(more: &str) -> Scene {
+    plan(&format!(
+        "  load:\n    run: {{command: [sh, -c, 'date +%N > time'], outputs: {{time: time}}, reuse: \
+         measurement}}\n{more}"
+    ))
+}
+
+#[test]
+fn every_measurement_is_kept_and_numbered_and_the_newest_is_reused() {
+    let _redacted = redacting();
+    let scene = measuring("");
+    assert_eq!(scene.run(&["apply", "plan.yaml"]).nodes("succeeded"), ["load"]);
+    assert_eq!(scene.run(&["apply", "plan.yaml"]).nodes("reused"), ["load"]);
+    let again = scene.run(&["apply", "plan.yaml", "--remeasure"]);
+    assert!(again.stderr.contains("measurement 2 under this key; all are kept"), "{}", again.stderr);
+    assert_eq!(scene.run(&["apply", "plan.yaml"]).nodes("reused"), ["load"]);
+    let explained = scene.run(&["explain", "plan.yaml", "load"]).stdout;
+    let measured: Vec<&str> =
+        explained.lines().skip_while(|line| !line.contains("measured")).take(2).collect();
+    assert!(measured[0].contains("measured  1  20") && measured[1].contains("  2  20"), "{explained}");
+}
+
+#[test]
+fn a_measurement_that_is_too_old_is_made_again() {
+    let old = measuring("    max_age: 1ms\n");
+    let young = measuring("    max_age: 7d\n");
+    for _ in 0..2 {
+        assert_eq!(old.run(&["apply", "plan.yaml"]).nodes("succeeded"), ["load"]);
+    }
+    let plan = old.run(&["plan", "plan.yaml"]).stdout;
+    assert!(plan.contains("it is older than its `max_age` of 1ms"), "{plan}");
+    young.run(&["apply", "plan.yaml"]);
+    assert_eq!(young.run(&["apply", "plan.yaml"]).nodes("reused"), ["load"]);
+}

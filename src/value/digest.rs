@@ -77,6 +77,8 @@ impl Sha256 {
 #[error("{0:?} is no digest; write its 64 hexadecimal digits, with nothing before them")]
 pub struct InvalidDigest(String);
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 fn parse_hex(text: &str) -> Result<[u8; 32], InvalidDigest> {
     let invalid = || InvalidDigest(text.to_owned());
     let mut bytes = [0; 32];
@@ -94,7 +96,12 @@ macro_rules! hex_digest {
     ($type:ident, $description:literal) => {
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                let mut text = [0; 64];
+                for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+                    pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+                }
+                // Hexadecimal digits are ASCII.
+                f.write_str(std::str::from_utf8(&text).unwrap_or_default())
             }
         }
 
@@ -149,9 +156,52 @@ hex_digest!(Sha256, "A SHA-256 digest: 64 hexadecimal digits.");
 /// keys were written in.
 #[must_use]
 pub fn canonical_json(value: &serde_json::Value) -> String {
-    let mut sorted = value.clone();
-    sorted.sort_all_objects();
-    sorted.to_string()
+    let mut text = String::new();
+    write_canonical(value, &mut text);
+    text
+}
+
+fn write_canonical(value: &serde_json::Value, text: &mut String) {
+    use serde_json::Value;
+    match value {
+        Value::Array(items) => {
+            text.push('[');
+            for (number, item) in items.iter().enumerate() {
+                if number > 0 {
+                    text.push(',');
+                }
+                write_canonical(item, text);
+            }
+            text.push(']');
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(key, _)| *key);
+            text.push('{');
+            for (number, (key, item)) in fields.into_iter().enumerate() {
+                if number > 0 {
+                    text.push(',');
+                }
+                write_text(key, text);
+                text.push(':');
+                write_canonical(item, text);
+            }
+            text.push('}');
+        }
+        Value::String(item) => write_text(item, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => text.push_str(&value.to_string()),
+    }
+}
+
+/// A JSON string; most need no escapes.
+fn write_text(item: &str, text: &mut String) {
+    if item.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\') {
+        text.push('"');
+        text.push_str(item);
+        text.push('"');
+    } else {
+        text.push_str(&serde_json::Value::from(item).to_string());
+    }
 }
 
 #[cfg(test)]
@@ -189,5 +239,14 @@ mod tests {
         let two = json!({"a": null, "b": {"x": [1, 2], "y": 1}});
         assert_eq!(Digest::of_json(&one), Digest::of_json(&two));
         assert_eq!(canonical_json(&one), r#"{"a":null,"b":{"x":[1,2],"y":1}}"#);
+    }
+
+    #[test]
+    fn canonical_text_is_what_the_usual_writer_makes_of_sorted_objects() {
+        let text = "plain \" \\ \n \u{1} \u{7f} é 🦀 /";
+        let value = json!({text: [text, 1.5, -3, 1e300, true, null, {}, []], "b": {"é": "", "a": text}});
+        let mut sorted = value.clone();
+        sorted.sort_all_objects();
+        assert_eq!(canonical_json(&value), sorted.to_string());
     }
 }
