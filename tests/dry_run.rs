@@ -206,7 +206,7 @@ mod explanations {
           kind      fetch, timeout [TIME], took [TIME] last
           written   plan.yaml:7
           would     run: it differs from its last result
-          last      [INSTANT] under the key 709dfe4ed36e…
+          last      [INSTANT] under the key 089569c5f801…
           changed   settings[0].content: a6cf19a371f2… → 0872b07ba158…
           inputs    none
           settings  sources:
@@ -216,6 +216,7 @@ mod explanations {
                     version: 1
                     settings:
                       - content: [DIGEST]
+                    form: 1
                     inputs: {}
         ");
     }

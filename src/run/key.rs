@@ -1,4 +1,16 @@
 //! The key of a node: what its result depends on, and nothing else.
+//!
+//! A key is the BLAKE3 digest of a document in canonical JSON: compact, the
+//! keys of every object sorted by their bytes. `explain` prints it.
+//!
+//! | field | holds |
+//! |---|---|
+//! | `form` | the version of this form |
+//! | `kind`, `version` | the node's kind, and how often its meaning has changed |
+//! | `settings` | its settings: content instead of places, programs by their files, no times, no secrets |
+//! | `inputs` | for each node it reads, what that left, by content; for a warmup it waits for, that one's key |
+//! | `machine` | for measurements only: the fingerprint of the machine |
+//! | `subjects` | for reports only: what every subject rests on |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,6 +19,10 @@ use serde_json::{Map, Value, json};
 use crate::dag::{Dag, Edge};
 use crate::node::{Artifact, Class, Context, Failure, InputRecord, Kind, SubjectInputs};
 use crate::value::Digest;
+
+/// Counts up when the form of the document changes, so that no result is found
+/// under a key that meant something else.
+const FORM: u32 = 1;
 
 /// A key and the document it is the digest of.
 #[derive(Debug, Clone)]
@@ -19,6 +35,7 @@ pub(super) struct Key {
 /// a service among them counts by its own key.
 pub(super) fn key(kind: &Kind, name: &str, dag: &Dag, context: &Context) -> Result<Key, Failure> {
     let mut document = kind.key_document(context)?;
+    document["form"] = json!(FORM);
     let mut inputs = Map::new();
     for (dependency, edge) in dag.dependencies(name) {
         let Some(record) = context.inputs.get(dependency) else { continue };
