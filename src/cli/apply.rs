@@ -1,5 +1,6 @@
 //! `orchestrate apply`: run a plan.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,6 +10,7 @@ use tokio::sync::watch;
 
 use super::{CommandError, PlanArgs, StateArgs, draws, store_dir, terminal_width};
 use crate::dag::Dag;
+use crate::evidence::host::Host;
 use crate::evidence::redact::SiteValues;
 use crate::node::{Programs, World};
 use crate::run::{self, Foresight, Options, RunReport};
@@ -46,7 +48,20 @@ fn default_jobs() -> usize {
 /// Runs the command.
 pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
     let foresight = Foresight::begin(&args.state.state, Store::read_only(&store_dir()?));
-    let (plan, site) = args.plan.load()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(
+            |source| CommandError::Io { what: "the async runtime could not start".to_owned(), source },
+        )?;
+    // The machine answers while the plan is being read.
+    let probing = runtime.spawn(async {
+        let variables = process::base_environment(std::env::vars_os());
+        let host = host::probe(&variables).await;
+        (variables, host)
+    });
+    let loaded = args.plan.load();
+    let probed =
+        runtime.block_on(probing).unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    let (plan, site) = loaded?;
     if let Some(unknown) = args.require.iter().find(|name| !plan.targets.iter().any(|t| t.name == **name)) {
         let known: Vec<_> = plan.targets.iter().map(|target| target.name.as_str()).collect();
         let message = format!("--require {unknown}: the plan's targets are {}", known.join(", "));
@@ -64,20 +79,19 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
         wait: args.wait,
         site,
     };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(
-            |source| CommandError::Io { what: "the async runtime could not start".to_owned(), source },
-        )?;
     let report: RunReport = runtime.block_on(async {
-        let world = world(store, private, &args.state.state).await?;
+        let world = world(store, private, &args.state.state, probed)?;
         Ok::<_, CommandError>(run::apply(&plan, &dag, &options, Arc::new(world), foresight).await?)
     })?;
     Ok(report.exit_code)
 }
 
-async fn world(store: Store, site: SiteValues, state_dir: &Path) -> Result<World, CommandError> {
-    let variables = process::base_environment(std::env::vars_os());
-    let host = host::probe(&variables).await;
+fn world(
+    store: Store,
+    site: SiteValues,
+    state_dir: &Path,
+    (variables, host): (BTreeMap<String, String>, Host),
+) -> Result<World, CommandError> {
     let no_color = std::env::var_os("NO_COLOR").is_some();
     let reporter = Mutex::new(report::reporter(draws(), no_color, terminal_width()));
     let run_id = run::run_id(jiff::Timestamp::now(), std::process::id());

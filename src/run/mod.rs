@@ -8,6 +8,7 @@ mod difference;
 mod execution;
 mod forecast;
 mod foresight;
+mod journal;
 mod key;
 mod leases;
 mod lock;

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::agenda::Agenda;
 use super::execution::{Finished, NeededService, execute};
+use super::journal::Journal;
 use super::key::Key;
 use super::record::{Kept, Made, blank, keep, reusable, row};
 use super::services::{Slot, Slots};
@@ -30,8 +31,7 @@ pub(super) struct Scheduler<'a> {
     state: &'a State,
     agenda: Agenda<'a>,
     foresight: Foresight,
-    /// Records that are not in the state yet; they are before anything starts.
-    pending: Vec<NodeRow>,
+    journal: Journal<'a>,
     services: Slots,
     results: BTreeMap<String, NodeResult>,
     /// Nodes in the order they ended.
@@ -53,7 +53,7 @@ impl<'a> Scheduler<'a> {
         Self {
             agenda: Agenda::new(walk.dag),
             foresight,
-            pending: Vec::new(),
+            journal: Journal::new(state, &options.state_dir, &walk.world.run),
             cancelled: false,
             walk,
             options,
@@ -91,7 +91,7 @@ impl<'a> Scheduler<'a> {
             while let Some(name) = self.agenda.next() {
                 self.look_at(name, &mut tasks).await?;
             }
-            self.flush()?;
+            self.journal.flush()?;
             match tasks.join_next().await {
                 None => return Ok(()),
                 Some(Ok(finished)) => self.finish(finished)?,
@@ -219,8 +219,8 @@ impl<'a> Scheduler<'a> {
         *self.attempts.entry(node.name.clone()).or_default() += 1;
         let mut row = row(node, self.attempts[&node.name], started_at, Duration::ZERO);
         row.key = Some(key.digest.to_string());
-        self.pending.push(row);
-        self.flush()?;
+        self.journal.add(row);
+        self.journal.flush()?;
         (self.walk.world.events)(Event::NodeStarted { node: node.name.clone(), kind: node.kind.name() });
         self.running.insert(node.name.clone());
         let services = self.services_of(node)?;
@@ -353,7 +353,7 @@ impl<'a> Scheduler<'a> {
             evidence: record.evidence.map(|digest| digest.to_string()),
             ..row(node, attempt, started_at, took)
         };
-        self.pending.push(row);
+        self.journal.add(row);
         // Who runs it may see what is not recorded.
         let told = failure.as_ref().filter(|_| record.outcome == Outcome::Failed);
         (self.walk.world.events)(Event::NodeFinished {
@@ -396,13 +396,6 @@ impl<'a> Scheduler<'a> {
         for service in self.walk.used_services(ended) {
             self.agenda.add(service);
         }
-    }
-
-    /// Brings the records so far into the state.
-    fn flush(&mut self) -> Result<(), RunError> {
-        self.state.record_nodes(&self.walk.world.run, &self.pending)?;
-        self.pending.clear();
-        Ok(())
     }
 }
 
