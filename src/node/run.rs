@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use super::build_bundle::{public_command, word_content};
 use super::settings::Unfit;
 use super::{Artifact, Class, Context, Failure, Node, Produced};
 use crate::evidence::command::{CommandRun, Left};
+use crate::store::is_inside;
 use crate::value::reference::{Piece, pieces};
 use crate::value::{Digest, Input, Reference, Text};
 
@@ -113,7 +114,7 @@ rows:
         }
         let places = self.inputs.keys().map(|place| ("inputs", place, place));
         let places = places.chain(self.outputs.iter().map(|(name, place)| ("outputs", name, place)));
-        for (setting, name, place) in places.filter(|(_, _, place)| !stays_inside(place)) {
+        for (setting, name, place) in places.filter(|(_, _, place)| !is_inside(Path::new(place))) {
             let message = format!("{place:?} is no path inside the command's directory");
             let help = "write a relative path without `..`";
             unfit.push(Unfit::new(format!("{setting}.{name}"), message, help));
@@ -163,12 +164,6 @@ rows:
 /// one of its inputs.
 fn names_program(word: &str) -> bool {
     !word.contains("${") && (word.starts_with('/') || !word.contains('/'))
-}
-
-/// Whether a path names something inside a directory, and not the directory.
-fn stays_inside(place: &str) -> bool {
-    let mut parts = Path::new(place).components().peekable();
-    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// The reference that a text consists of.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::state::State;
+use crate::state::{State, StateError};
 use crate::store::{Store, StoreError, StoredResult};
 use crate::value::Digest;
 
@@ -31,7 +31,7 @@ impl Foresight {
         let state_dir = state_dir.to_owned();
         let reader = move || {
             // What cannot be read ahead is said when it is needed.
-            let keys = State::read(&state_dir, State::latest_keys).ok().flatten().unwrap_or_default();
+            let keys = State::read(&state_dir, keys_of_newest_run).ok().flatten().unwrap_or_default();
             for key in keys.iter().filter_map(|key| key.parse().ok()) {
                 if stop.load(Ordering::Relaxed) {
                     return;
@@ -54,6 +54,11 @@ impl Foresight {
             None => store.result(key),
         }
     }
+}
+
+fn keys_of_newest_run(state: &State) -> Result<Vec<String>, StateError> {
+    let run = state.latest_run(None)?;
+    Ok(run.map(|run| state.named_by(&run)).transpose()?.unwrap_or_default().keys)
 }
 
 impl Drop for Foresight {

@@ -43,11 +43,10 @@ impl<'a> Journal<'a> {
         }
         let writer = self.writer.get_or_insert_with(|| Writer::start(&self.state_dir, &self.run));
         let batch = std::mem::take(&mut self.pending);
-        writer.open += 1;
-        if let Err(unsent) = writer.batches.send(batch) {
+        match writer.batches.send(batch) {
+            Ok(()) => writer.open += 1,
             // A writer that ended has said why, which the next flush returns.
-            writer.open -= 1;
-            self.pending = unsent.0;
+            Err(unsent) => self.pending = unsent.0,
         }
     }
 

@@ -103,16 +103,6 @@ impl State {
         Ok(Some(state))
     }
 
-    /// Keys of the newest run's nodes, in the order they were recorded.
-    pub fn latest_keys(&self) -> Result<Vec<String>, StateError> {
-        let mut statement = self.connection.prepare(
-            "SELECT key FROM node_records WHERE key IS NOT NULL AND run =
-             (SELECT id FROM runs ORDER BY started_at DESC, rowid DESC LIMIT 1) ORDER BY rowid",
-        )?;
-        let keys = statement.query_map([], |row| row.get(0))?;
-        Ok(keys.collect::<Result<_, _>>()?)
-    }
-
     /// The last result of each node of a plan, by node.
     pub fn last_results(&self, plan: &str) -> Result<BTreeMap<String, LastResult>, StateError> {
         self.ask(|connection| {

@@ -29,7 +29,7 @@ pub use environment::EnvironmentSlot;
 pub use error::{Space, StoreError};
 pub use project::Project;
 pub use result::{KeyDocument, Recorded, StoredResult};
-pub use tree::{TreeContent, TreeEntry};
+pub use tree::{TreeContent, TreeEntry, is_inside};
 pub use usage::{SoleUse, StoreUse};
 
 use error::io_error;

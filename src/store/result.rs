@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
 
+use super::put::sync;
 use super::{Store, StoreError, io_error};
 use crate::value::Digest;
 
@@ -141,6 +142,7 @@ impl Store {
             file.as_file().sync_all().map_err(io_error("sync", &path))?;
             match file.persist_noclobber(&path) {
                 Ok(_) => {
+                    sync(&dir)?;
                     self.put_result(key, &result)?;
                     return Ok(attempt);
                 }

@@ -178,8 +178,9 @@ fn walk(root: &Path, below: &Path, found: &mut Vec<(PathBuf, Found)>) -> Result<
     Ok(())
 }
 
-/// Whether a path stays below the directory that it is joined to.
-fn is_inside(path: &Path) -> bool {
+/// Whether a path, joined to a directory, names something below it.
+#[must_use]
+pub fn is_inside(path: &Path) -> bool {
     !path.as_os_str().is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
