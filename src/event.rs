@@ -106,6 +106,24 @@ pub enum Event {
         /// The end of its log, where that helps.
         log_tail: Option<String>,
     },
+    /// An attempt of a node failed, and the node is tried again.
+    NodeRetried {
+        /// Instance name.
+        node: String,
+        /// Why it failed, and why it is tried again.
+        reason: String,
+        /// How long the attempt took.
+        took: Duration,
+        /// The end of its log, where that helps.
+        log_tail: Option<String>,
+    },
+    /// How a node ended no longer counts: it is looked at again.
+    NodeReopened {
+        /// Instance name.
+        node: String,
+        /// Why.
+        reason: String,
+    },
     /// A subject changed its rung.
     StatusChanged {
         /// Name of the subject.

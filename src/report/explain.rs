@@ -34,6 +34,8 @@ pub fn text(explained: &Explanation, width: usize, paint: Paint) -> String {
     entry("would", wrapped(&would(forecast), columns));
     entry("damaged", explained.damaged.iter().map(|what| damaged(what)).collect());
     entry("last", wrapped(&last(explained), columns));
+    let retried = explained.last.iter().filter_map(|last| last.retried.as_deref());
+    entry("retried", retried.flat_map(|reason| wrapped(&printable(reason), columns)).collect());
     entry("measured", measured(&explained.measurements));
     entry(
         "changed",
@@ -95,7 +97,7 @@ fn measured(measurements: &[Measured]) -> Vec<String> {
 
 fn damaged(what: &str) -> String {
     format!(
-        "{} does not match its digest; a node that reads it fails, and the next run makes it again",
+        "{} does not match its digest; a node that reads it has it made again and is tried again after that",
         printable(what)
     )
 }

@@ -31,14 +31,36 @@ pub(super) fn finished(
         Some(took) => format!("{} {}", printable(node), paint.dim(&took)),
         None => printable(node),
     };
+    with_reason(paint, &format!("{word} {name}"), reason, log_tail)
+}
+
+/// A line that goes on with a reason, and the end of a log.
+fn with_reason(paint: Paint, line: &str, reason: Option<&str>, log_tail: Option<&str>) -> Vec<String> {
     let mut reason = reason.into_iter().flat_map(str::lines).map(printable).filter(|line| !line.is_empty());
     let mut lines = vec![match reason.next() {
-        Some(reason) => format!("{word} {name}: {reason}"),
-        None => format!("{word} {name}"),
+        Some(reason) => format!("{line}: {reason}"),
+        None => line.to_owned(),
     }];
     lines.extend(reason.map(|line| format!("{:WORD$} {line}", "")));
     lines.extend(log_tail.map(|tail| indented_tail(paint, tail)).unwrap_or_default());
     lines
+}
+
+/// An attempt that failed, why, and the end of its log.
+pub(super) fn retried(
+    paint: Paint,
+    node: &str,
+    reason: &str,
+    took: Duration,
+    log_tail: Option<&str>,
+) -> Vec<String> {
+    let name = format!("{} {}", printable(node), paint.dim(&elapsed(took)));
+    with_reason(paint, &tagged("retried", &name), Some(reason), log_tail)
+}
+
+/// A node that is looked at again after it had ended.
+pub(super) fn reopened(node: &str, reason: &str) -> String {
+    tagged("again", &format!("{}: {}", printable(node), printable(reason)))
 }
 
 /// How long a node took; nothing for one that never began.

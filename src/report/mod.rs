@@ -65,6 +65,30 @@ mod tests {
         }
     }
 
+    /// A run that makes again what a node finds damaged.
+    pub(super) fn a_healing_run() -> Vec<Event> {
+        vec![
+            ended("corpus", Outcome::Reused, None, 2),
+            ended("model", Outcome::Reused, None, 3),
+            Event::NodeStarted { node: "bundle".into(), kind: "build_bundle" },
+            Event::NodeRetried {
+                node: "bundle".into(),
+                reason: "the model is damaged; model is made again; then bundle is tried again".into(),
+                took: Duration::from_millis(40),
+                log_tail: None,
+            },
+            Event::NodeReopened {
+                node: "model".into(),
+                reason: "its output file was damaged in the store".into(),
+            },
+            Event::NodeStarted { node: "model".into(), kind: "fetch" },
+            ended("model", Outcome::Succeeded, Some("made again"), 900),
+            Event::NodeStarted { node: "bundle".into(), kind: "build_bundle" },
+            ended("bundle", Outcome::Succeeded, None, 50),
+            Event::RunFinished { exit_code: 0, took: Duration::from_secs(1), reports: vec![] },
+        ]
+    }
+
     /// A run in which the server dies under load.
     pub(super) fn a_failing_run() -> Vec<Event> {
         vec![

@@ -17,7 +17,7 @@ pub struct Plain<W> {
     held: String,
     pace: Duration,
     told: HashMap<String, Told>,
-    outcomes: Vec<Outcome>,
+    ended: Vec<(String, Outcome)>,
 }
 
 /// What was last shown of a node's progress.
@@ -30,7 +30,7 @@ struct Told {
 impl<W: Write> Plain<W> {
     /// Writes to `writer`; what a node is doing is shown at most once per `pace`.
     pub fn new(writer: W, pace: Duration) -> Self {
-        Self { writer, held: String::new(), pace, told: HashMap::new(), outcomes: Vec::new() }
+        Self { writer, held: String::new(), pace, told: HashMap::new(), ended: Vec::new() }
     }
 
     fn progressed(&mut self, node: &str, doing: &str) {
@@ -49,7 +49,8 @@ impl<W: Write> Plain<W> {
         for report in reports {
             self.tagged("report", report);
         }
-        self.write(&line::ended(Paint::when(false), exit_code, took, &self.outcomes));
+        let outcomes: Vec<Outcome> = self.ended.iter().map(|(_, outcome)| *outcome).collect();
+        self.write(&line::ended(Paint::when(false), exit_code, took, &outcomes));
     }
 
     fn tagged(&mut self, word: &str, rest: &str) {
@@ -87,7 +88,7 @@ impl<W: Write> Reporter for Plain<W> {
             Event::NodeProgress { node, doing } => self.progressed(node, doing),
             Event::NodeFinished { node, outcome, reason, took, log_tail } => {
                 self.told.remove(node);
-                self.outcomes.push(*outcome);
+                self.ended.push((node.clone(), *outcome));
                 let paint = Paint::when(false);
                 let lines =
                     line::finished(paint, node, *outcome, reason.as_deref(), *took, log_tail.as_deref());
@@ -95,6 +96,14 @@ impl<W: Write> Reporter for Plain<W> {
                     Outcome::Reused => self.hold(&lines),
                     _ => self.write(&lines),
                 }
+            }
+            Event::NodeRetried { node, reason, took, log_tail } => {
+                self.told.remove(node);
+                self.write(&line::retried(Paint::when(false), node, reason, *took, log_tail.as_deref()));
+            }
+            Event::NodeReopened { node, reason } => {
+                self.ended.retain(|(ended, _)| ended != node);
+                self.write(&[line::reopened(node, reason)]);
             }
             Event::StatusChanged { subject, from, to, reason } => {
                 self.write(&[line::moved(subject, from.as_deref(), to, reason)]);
@@ -109,7 +118,7 @@ impl<W: Write> Reporter for Plain<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::a_failing_run;
+    use super::super::tests::{a_failing_run, a_healing_run};
     use super::*;
 
     fn shown(events: &[Event], pace: Duration) -> String {
@@ -142,6 +151,23 @@ mod tests {
         report      runs/r7/coverage.html
         nodes       1 succeeded, 2 reused, 1 failed, 1 blocked, 1 not-run
         run         exit 1 (a node failed or a gate did not hold) in 3m12s
+        ");
+    }
+
+    #[test]
+    fn an_attempt_that_failed_is_told_and_each_node_is_counted_once() {
+        insta::assert_snapshot!(shown(&a_healing_run(), Duration::ZERO), @"
+        reused      corpus 2ms
+        reused      model 3ms
+        started     bundle (build_bundle)
+        retried     bundle 40ms: the model is damaged; model is made again; then bundle is tried again
+        again       model: its output file was damaged in the store
+        started     model (fetch)
+        succeeded   model 900ms: made again
+        started     bundle (build_bundle)
+        succeeded   bundle 50ms
+        nodes       2 succeeded, 1 reused
+        run         exit 0 (done) in 1.0s
         ");
     }
 

@@ -73,12 +73,16 @@ impl Terminal {
         }
     }
 
-    fn finished(&mut self, ended: Ended, reason: Option<&str>, log_tail: Option<&str>) {
-        if let Some(at) = self.active.iter().position(|active| active.node == ended.node) {
+    fn no_longer_active(&mut self, node: &str) {
+        if let Some(at) = self.active.iter().position(|active| active.node == node) {
             let Active { bar, .. } = self.active.remove(at);
             bar.finish_and_clear();
             self.lines.remove(&bar);
         }
+    }
+
+    fn finished(&mut self, ended: Ended, reason: Option<&str>, log_tail: Option<&str>) {
+        self.no_longer_active(&ended.node);
         if ended.outcome == Outcome::Reused {
             self.unshown_reuse.push(printable(&ended.node));
         } else {
@@ -160,6 +164,17 @@ impl Reporter for Terminal {
                 let ended = Ended { node: node.clone(), outcome: *outcome, took: *took };
                 self.finished(ended, reason.as_deref(), log_tail.as_deref());
             }
+            Event::NodeRetried { node, reason, took, log_tail } => {
+                self.no_longer_active(node);
+                self.show_reuse();
+                let lines = line::retried(self.paint, node, reason, *took, log_tail.as_deref());
+                self.show(&lines.join("\n"));
+            }
+            Event::NodeReopened { node, reason } => {
+                self.ended.retain(|ended| ended.node != *node);
+                self.show_reuse();
+                self.show(&line::reopened(node, reason));
+            }
             Event::StatusChanged { subject, from, to, reason } => {
                 self.show_reuse();
                 self.show(&line::moved(subject, from.as_deref(), to, reason));
@@ -200,7 +215,7 @@ mod tests {
 
     use indicatif::TermLike;
 
-    use super::super::tests::a_failing_run;
+    use super::super::tests::{a_failing_run, a_healing_run};
     use super::*;
 
     /// A terminal of 100 columns that remembers what stands on it.
@@ -331,6 +346,31 @@ mod tests {
             log_tail: None,
         });
         assert_eq!(screen.shown(), "succeeded   load 1m05s");
+    }
+
+    #[test]
+    fn an_attempt_that_failed_is_told_and_each_node_has_one_row() {
+        let screen = Screen::default();
+        let mut terminal = screen.terminal(Paint::when(false));
+        for event in &a_healing_run() {
+            terminal.report(event);
+        }
+        insta::assert_snapshot!(screen.shown(), @"
+        reused      corpus, model
+        retried     bundle 40ms: the model is damaged; model is made again; then bundle is tried again
+        again       model: its output file was damaged in the store
+        succeeded   model 900ms: made again
+        succeeded   bundle 50ms
+
+         Node     Outcome      Time
+        ────────────────────────────
+         corpus   reused        2ms
+         model    succeeded   900ms
+         bundle   succeeded    50ms
+
+        nodes       2 succeeded, 1 reused
+        run         exit 0 (done) in 1.0s
+        ");
     }
 
     #[test]

@@ -111,11 +111,7 @@ pub(super) fn reusable(
         .map(|(name, value)| serde_json::from_value(value).map(|artifact| (name, artifact)))
         .collect::<Result<_, _>>()
         .map_err(|_| Unusable::Unreadable)?;
-    let there = outputs.values().all(|artifact| match artifact {
-        Artifact::Environment(identity) => store.environment(*identity).is_some(),
-        _ => true,
-    });
-    if !there {
+    if environment_gone(store, &outputs) {
         return Err(Unusable::EnvironmentGone);
     }
     Ok(InputRecord {
@@ -124,6 +120,14 @@ pub(super) fn reusable(
         services: stored.services,
         key: Some(key.digest),
         ..blank(node, Outcome::Reused)
+    })
+}
+
+/// Whether a Python environment among some outputs is no longer there.
+pub(super) fn environment_gone(store: &Store, outputs: &BTreeMap<String, Artifact>) -> bool {
+    outputs.values().any(|artifact| match artifact {
+        Artifact::Environment(identity) => store.environment(*identity).is_none(),
+        _ => false,
     })
 }
 

@@ -1,6 +1,8 @@
 //! Walks the graph: a node starts when its inputs are there, a measurement
 //! when nothing else runs, a service when somebody needs it.
 
+mod healing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
+use self::healing::{Attempt, Repairs};
 use super::agenda::Agenda;
 use super::execution::{Finished, NeededService, execute};
 use super::journal::Journal;
@@ -41,7 +44,9 @@ pub(super) struct Scheduler<'a> {
     running: BTreeSet<String>,
     /// Nodes that must run although an earlier result is there.
     forced: BTreeSet<String>,
+    /// The number of the attempt that a node is at, where it is not the first.
     attempts: BTreeMap<String, u32>,
+    repairs: Repairs,
     /// Whether the end of the run that the user asked for is known.
     cancelled: bool,
 }
@@ -65,6 +70,7 @@ impl<'a> Scheduler<'a> {
             running: BTreeSet::new(),
             forced: BTreeSet::new(),
             attempts: BTreeMap::new(),
+            repairs: Repairs::default(),
         }
     }
 
@@ -115,6 +121,9 @@ impl<'a> Scheduler<'a> {
             return self.stop_if_idle(name).await;
         }
         if self.walk.dag.dependencies(name).any(|(dependency, _)| !self.is_available(dependency)) {
+            return Ok(());
+        }
+        if self.waits_for_a_repair(name) {
             return Ok(());
         }
         self.consider(node, tasks)
@@ -191,13 +200,24 @@ impl<'a> Scheduler<'a> {
     fn prepare_priming(&mut self, node: &PlannedNode) -> bool {
         let stale = self.walk.stale_priming(&node.name);
         for name in &stale {
-            self.walk.done.remove(name);
-            self.results.remove(name);
-            self.ended.retain(|ended| ended != name);
+            let _ = self.reopen(name, format!("{} starts its server again", node.name));
             self.forced.insert(name.clone());
-            self.agenda.add(name);
         }
         !stale.is_empty()
+    }
+
+    /// Takes back how a node has ended, and has it looked at again. Returns
+    /// what it had left.
+    fn reopen(&mut self, name: &str, reason: String) -> Option<Arc<InputRecord>> {
+        let left = self.walk.done.remove(name)?;
+        self.results.remove(name);
+        self.ended.retain(|ended| ended != name);
+        if left.outcome == Outcome::Succeeded && !self.walk.is_service(name) {
+            *self.attempts.entry(name.to_owned()).or_insert(1) += 1;
+        }
+        self.agenda.add(name);
+        (self.walk.world.events)(Event::NodeReopened { node: name.to_owned(), reason });
+        Some(left)
     }
 
     /// What primed the services of a node, by its evidence.
@@ -216,8 +236,7 @@ impl<'a> Scheduler<'a> {
     ) -> Result<(), RunError> {
         make_dir(&context.work)?;
         let started_at = Timestamp::now();
-        *self.attempts.entry(node.name.clone()).or_default() += 1;
-        let mut row = row(node, self.attempts[&node.name], started_at, Duration::ZERO);
+        let mut row = row(node, self.attempt(&node.name), started_at, Duration::ZERO);
         row.key = Some(key.digest.to_string());
         self.journal.add(row);
         self.journal.flush()?;
@@ -251,7 +270,6 @@ impl<'a> Scheduler<'a> {
         let Finished { name, started_at, took, key, services, result, work } = finished;
         let node = &self.walk.plan.nodes[name.as_str()];
         self.running.remove(&name);
-        self.forced.remove(&name);
         self.agenda.release();
         if *self.walk.world.cancelled.borrow() && !std::mem::replace(&mut self.cancelled, true) {
             self.agenda.add_all();
@@ -259,25 +277,40 @@ impl<'a> Scheduler<'a> {
         let primed_by = self.primed_by(&name);
         let measured = node.kind.class().is_measured();
         let made = Made { key: &key, services: &services, primed_by, started_at, took, measured };
-        let (mut record, failure) = match result.and_then(|produced| keep(&self.walk.world, &produced, made))
-        {
-            Ok(Kept { outputs, evidence, attempt }) => {
+        let kept = result.and_then(|produced| keep(&self.walk.world, &produced, made));
+        let record = kept.map(|kept| self.succeeded(node, kept)).and_then(|record| {
+            self.fits(&name, &record)?;
+            Ok(record)
+        });
+        let (mut record, failure) = match record {
+            Ok(record) => {
                 // What is left of a finished node's work directory is not needed.
                 let _ = fs::remove_dir_all(&work);
-                let record = InputRecord {
-                    outputs,
-                    evidence: Some(evidence),
-                    reason: (attempt > 1)
-                        .then(|| format!("measurement {attempt} under this key; all are kept")),
-                    ..blank(node, Outcome::Succeeded)
-                };
                 (record, None)
             }
-            Err(failure) => (self.failed(node, &failure), Some(failure)),
+            Err(failure) => {
+                let attempt = Attempt { failure, key: Some(key.digest), started_at, took };
+                let Some(Attempt { failure, .. }) = self.heal(node, attempt) else { return Ok(()) };
+                (self.failed(node, &failure), Some(failure))
+            }
         };
+        self.forced.remove(&name);
         record.services = services;
         record.key = Some(key.digest);
         self.end(node, record, failure, started_at, took)
+    }
+
+    /// The record of a node that did its work.
+    fn succeeded(&self, node: &PlannedNode, Kept { outputs, evidence, attempt }: Kept) -> InputRecord {
+        let again = self.repairs.reason(&node.name);
+        let counted = (attempt > 1).then(|| format!("measurement {attempt} under this key; all are kept"));
+        let reasons: Vec<String> = again.into_iter().chain(counted).collect();
+        InputRecord {
+            outputs,
+            evidence: Some(evidence),
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            ..blank(node, Outcome::Succeeded)
+        }
     }
 
     /// The record of a node that did not succeed; evidence of the failed work
@@ -324,15 +357,35 @@ impl<'a> Scheduler<'a> {
         self.end(node, record, failure, started, Duration::ZERO)
     }
 
+    /// Ends a node that failed before it began to work.
     fn fail(&mut self, node: &PlannedNode, failure: Failure) -> Result<(), RunError> {
+        let (started_at, took) = (Timestamp::now(), Duration::ZERO);
+        let attempt = Attempt { failure, key: None, started_at, took };
+        let Some(Attempt { failure, .. }) = self.heal(node, attempt) else { return Ok(()) };
         let record = self.failed(node, &failure);
-        self.end(node, record, Some(failure), Timestamp::now(), Duration::ZERO)
+        self.end(node, record, Some(failure), started_at, took)
     }
 
     fn settle(&mut self, node: &PlannedNode, outcome: Outcome, reason: String) -> Result<(), RunError> {
         let record = InputRecord { reason: Some(reason), ..blank(node, outcome) };
         let cancelled = (outcome == Outcome::Cancelled).then(Failure::cancelled);
         self.end(node, record, cancelled, Timestamp::now(), Duration::ZERO)
+    }
+
+    /// The number of the attempt that a node is at, from 1.
+    fn attempt(&self, name: &str) -> u32 {
+        self.attempts.get(name).copied().unwrap_or(1)
+    }
+
+    /// Records in the state what became of an attempt.
+    fn record(&mut self, node: &PlannedNode, record: &InputRecord, started_at: Timestamp, took: Duration) {
+        self.journal.add(NodeRow {
+            outcome: record.outcome.word().to_owned(),
+            reason: record.reason.clone(),
+            key: record.key.map(|key| key.to_string()),
+            evidence: record.evidence.map(|digest| digest.to_string()),
+            ..row(node, self.attempt(&node.name), started_at, took)
+        });
     }
 
     /// Records the end of a node, once, for the state, the reporters and the
@@ -345,15 +398,7 @@ impl<'a> Scheduler<'a> {
         started_at: Timestamp,
         took: Duration,
     ) -> Result<(), RunError> {
-        let attempt = self.attempts.get(&node.name).copied().unwrap_or(1);
-        let row = NodeRow {
-            outcome: record.outcome.word().to_owned(),
-            reason: record.reason.clone(),
-            key: record.key.map(|key| key.to_string()),
-            evidence: record.evidence.map(|digest| digest.to_string()),
-            ..row(node, attempt, started_at, took)
-        };
-        self.journal.add(row);
+        self.record(node, &record, started_at, took);
         // Who runs it may see what is not recorded.
         let told = failure.as_ref().filter(|_| record.outcome == Outcome::Failed);
         (self.walk.world.events)(Event::NodeFinished {
@@ -377,8 +422,9 @@ impl<'a> Scheduler<'a> {
             took,
         };
         self.results.insert(node.name.clone(), result);
-        self.walk.done.insert(node.name.clone(), record);
+        self.walk.done.insert(node.name.clone(), Arc::clone(&record));
         self.wake(&node.name);
+        self.settle_repair(&node.name, &record);
         let subjects = self.walk.subjects_of(&node.name);
         standing::raise(self.state, self.walk.plan, &self.walk.world, &subjects, &node.name)
     }

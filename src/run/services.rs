@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -15,6 +16,10 @@ const NEWS_OF_DEATH: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub(super) struct Slot {
     running: Mutex<Running>,
+    /// Whether it starts or runs.
+    in_use: AtomicBool,
+    /// Whether its start has failed.
+    failed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -41,6 +46,7 @@ impl Slot {
         let Kind::Serve(serve) = kind else {
             return Err(Failure::failed(format!("{} is not a service", context.node)));
         };
+        self.in_use.store(true, Ordering::Release);
         match serve.start(context).await {
             Ok(service) => {
                 let live = Arc::clone(&service.live);
@@ -49,9 +55,21 @@ impl Slot {
             }
             Err(failure) => {
                 *running = Running::Failed(failure.clone());
+                self.in_use.store(false, Ordering::Release);
+                self.failed.store(true, Ordering::Release);
                 Err(failure)
             }
         }
+    }
+
+    /// Whether the server is being started or runs; never waits for it.
+    pub fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::Acquire)
+    }
+
+    /// Whether the server's start has failed; never waits for it.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
     }
 
     /// Whether the server was started and not stopped.
@@ -63,6 +81,7 @@ impl Slot {
     /// if it was never started.
     pub async fn stop(&self) -> Option<Result<(), Failure>> {
         let mut running = self.running.lock().await;
+        self.in_use.store(false, Ordering::Release);
         match std::mem::replace(&mut *running, Running::Stopped) {
             Running::Yes(service) => {
                 // The node that used it has shown the log of a server that died.

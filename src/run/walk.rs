@@ -80,6 +80,18 @@ impl<'a> Walk<'a> {
     /// What a node depends on, and what the settings of those nodes refer to:
     /// a server runs the launcher that its bundle names.
     fn inputs(&self, name: &str) -> BTreeMap<String, Arc<InputRecord>> {
+        let reached = self.reached(name).into_iter();
+        reached.filter_map(|node| Some((node.to_owned(), self.at_hand(node)?))).collect()
+    }
+
+    /// The nodes whose results a node may read, itself or through the services
+    /// that are started for it.
+    pub fn read_by(&self, name: &str) -> BTreeSet<&str> {
+        let by_services = self.used_services(name).flat_map(|service| self.reached(service));
+        by_services.chain(self.reached(name)).collect()
+    }
+
+    fn reached(&self, name: &str) -> BTreeSet<&str> {
         let mut reached: BTreeSet<&str> = BTreeSet::new();
         for (dependency, edge) in self.dag.dependencies(name) {
             reached.insert(dependency);
@@ -87,7 +99,7 @@ impl<'a> Walk<'a> {
                 reached.extend(self.data(dependency));
             }
         }
-        reached.into_iter().filter_map(|node| Some((node.to_owned(), self.at_hand(node)?))).collect()
+        reached
     }
 
     /// What a node left, or the key of a service that may still run.

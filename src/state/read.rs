@@ -23,6 +23,8 @@ pub struct LastResult {
     pub at: String,
     /// How long the newest execution that succeeded took, in milliseconds.
     pub took_ms: Option<u64>,
+    /// Why the attempt before it failed, where it took more than one in its run.
+    pub retried: Option<String>,
 }
 
 /// How often a state is read again that somebody changed meanwhile.
@@ -48,10 +50,12 @@ const LAST_RESULTS: &str = "
              ORDER BY r.rowid DESC LIMIT 1)
         FROM names
     )
-    SELECT last.node, last.key, last.started_at, made.took_ms
+    SELECT last.node, last.key, last.started_at, made.took_ms, tried.reason
     FROM newest
     JOIN node_records last ON last.rowid = MAX(COALESCE(newest.made, 0), COALESCE(newest.reused, 0))
-    LEFT JOIN node_records made ON made.rowid = newest.made";
+    LEFT JOIN node_records made ON made.rowid = newest.made
+    LEFT JOIN node_records tried
+        ON tried.run = last.run AND tried.node = last.node AND tried.attempt = last.attempt - 1";
 
 impl State {
     /// Asks the state of one moment; nothing where there is no state yet. Not
@@ -115,6 +119,7 @@ impl State {
                     key: row.get(1)?,
                     at: row.get(2)?,
                     took_ms: took.and_then(|took| took.try_into().ok()),
+                    retried: row.get(4)?,
                 };
                 last.insert(row.get(0)?, result);
             }
@@ -184,7 +189,8 @@ mod tests {
         record(&state, "r2", "succeeded", "k2", 90);
         record(&state, "r3", "reused", "k3", 0);
         record(&state, "r4", "failed", "k4", 10);
-        let last = LastResult { key: Some("k3".to_owned()), at: "r3".to_owned(), took_ms: Some(90) };
+        let last =
+            LastResult { key: Some("k3".to_owned()), at: "r3".to_owned(), took_ms: Some(90), retried: None };
         assert_eq!(state.last_results("p").unwrap()["n"], last);
     }
 }

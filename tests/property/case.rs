@@ -18,7 +18,7 @@ pub struct Tally(BTreeMap<&'static str, usize>);
 
 /// Whether a killed node was done rests with luck alone.
 const RARE: &str = "kills whose node was done";
-const COUNTED: [&str; 14] = [
+const COUNTED: [&str; 15] = [
     "cases",
     "runs",
     "commands",
@@ -32,6 +32,7 @@ const COUNTED: [&str; 14] = [
     "kills in a node",
     RARE,
     "harms to the store",
+    "made again for a reader",
     "comparisons with a fresh run",
 ];
 
@@ -155,7 +156,11 @@ impl Play<'_> {
         self.compare(&forecast, &found, rules)?;
         self.count(&forecast, &found);
         let expected = passing(&forecast);
+        let mends = forecast.values().any(|expected| expected.is_mended);
         self.remember(forecast, &found);
+        if mends {
+            self.workshop.look_at_harm(&mut self.oracle);
+        }
         self.compare_outputs(Place::Old, &expected, &found, &self.oracle)
     }
 
@@ -221,6 +226,10 @@ impl Play<'_> {
         };
         let spared = forecast.keys().filter(|number| word(**number) == "reused" && reads_new(number)).count();
         self.tally.count("spared by an equal input", spared);
+        let mended = forecast
+            .values()
+            .filter(|expected| expected.is_mended && found.outcomes[&expected.name] == "succeeded");
+        self.tally.count("made again for a reader", mended.count());
         let done = |expected: &&Expected| {
             expected.fate == Fate::Either && found.outcomes[&expected.name] == "reused"
         };

@@ -30,10 +30,13 @@ pub enum Fate {
     Succeeded,
     /// It was running when a run was killed: its result may be there or not.
     Either,
-    /// It fails, after its command ran or before.
-    Failed { runs: bool },
+    /// Its command runs and fails.
+    Failed,
     /// Something it needs did not pass.
     Blocked,
+    /// Something it needs was there, is damaged, and fails when it is made
+    /// again: whether that is before or after the node's turn is open.
+    Open,
 }
 
 /// What is expected of one node.
@@ -41,6 +44,11 @@ pub enum Fate {
 pub struct Expected {
     pub name: String,
     pub fate: Fate,
+    /// Whether what it left is damaged, found damaged by another node, and
+    /// made again.
+    pub is_mended: bool,
+    /// Whether it reads what is damaged, before it reads what is made again.
+    pub meets_damage: bool,
     pub dependencies: BTreeSet<u8>,
     /// What it is and what it leaves, where it passes.
     pub passes: Option<(Identity, Vec<Left>)>,
@@ -92,26 +100,54 @@ pub struct Oracle {
 impl Oracle {
     /// What an apply of the plan must do.
     pub fn expect(&self, model: &Model) -> Forecast {
+        let forecast = self.forecast(model, None);
+        let meets_damage = |node: &&Node| forecast[&node.number].meets_damage;
+        let is_damaged = |number: &u8| {
+            let outputs = forecast[number].passes.as_ref().map(|(_, outputs)| outputs);
+            outputs.is_some_and(|outputs| texts(outputs).any(|text| Some(text) == self.damaged.as_ref()))
+        };
+        let met = model.nodes.iter().find(meets_damage);
+        match met.and_then(|reader| reader.dependencies().find(is_damaged)) {
+            Some(damaged) => self.forecast(model, Some(damaged)),
+            None => forecast,
+        }
+    }
+
+    /// What becomes of every node where one of them is made again.
+    fn forecast(&self, model: &Model, mended: Option<u8>) -> Forecast {
         let mut forecast = Forecast::new();
         for node in &model.nodes {
-            let (fate, passes) = self.fate(model, node, &forecast);
-            let dependencies = node.dependencies().collect();
-            forecast.insert(node.number, Expected { name: node.name.clone(), fate, dependencies, passes });
+            let expected = self.expected(model, node, mended, &forecast);
+            forecast.insert(node.number, expected);
         }
         forecast
     }
 
-    fn fate(&self, model: &Model, node: &Node, before: &Forecast) -> (Fate, Option<(Identity, Vec<Left>)>) {
-        if node.dependencies().any(|dependency| before[&dependency].passes.is_none()) {
-            return (Fate::Blocked, None);
+    fn expected(&self, model: &Model, node: &Node, mended: Option<u8>, before: &Forecast) -> Expected {
+        let is_mended = mended == Some(node.number);
+        let dependencies: BTreeSet<u8> = node.dependencies().collect();
+        let blocked = Expected {
+            name: node.name.clone(),
+            fate: Fate::Blocked,
+            is_mended,
+            meets_damage: false,
+            dependencies,
+            passes: None,
+        };
+        if blocked.dependencies.iter().any(|dependency| before[dependency].passes.is_none()) {
+            return blocked;
         }
+        let is_open = |dependency: &u8| {
+            let Expected { fate, is_mended, .. } = before[dependency];
+            fate == Fate::Open || (is_mended && fate == Fate::Failed)
+        };
+        let is_open = blocked.dependencies.iter().any(is_open);
         let read: Vec<Left> = node.reads.iter().map(|read| content(model, read, before)).collect();
         let outputs = outputs(node, &read);
         let command = model.script(node);
         let is_choked = model.needs_text(node) == Some("");
         // A node that runs leaves the right text in the place of a wrong one.
-        let is_old =
-            |read: &Read| matches!(read, Read::Output { node, .. } if before[node].fate == Fate::Reused);
+        let is_old = |read: &Read| matches!(read, Read::Output { node, .. } if before[node].fate == Fate::Reused || before[node].is_mended);
         let holds_damage = |left: &Left| left.values().any(|text| Some(text) == self.damaged.as_ref());
         let reads_damage =
             node.reads.iter().zip(&read).any(|(read, left)| is_old(read) && holds_damage(left));
@@ -119,27 +155,27 @@ impl Oracle {
         let is_there = |memory: &BTreeMap<Identity, Vec<Left>>| {
             memory.get(&identity).is_some_and(|outputs| !texts(outputs).any(|text| self.lost.contains(text)))
         };
-        let fate = if is_there(&self.done) {
+        let is_done = is_there(&self.done) && !is_mended;
+        let fate = if is_open {
+            Fate::Open
+        } else if is_done {
             Fate::Reused
-        } else if reads_damage {
-            Fate::Failed { runs: false }
         } else if node.is_barred || node.fault.is_some() || is_choked {
-            Fate::Failed { runs: true }
-        } else if is_there(&self.perhaps) {
+            Fate::Failed
+        } else if is_there(&self.perhaps) && !is_mended {
             Fate::Either
         } else {
             Fate::Succeeded
         };
-        (fate, (!matches!(fate, Fate::Failed { .. })).then_some((identity, outputs)))
+        // What is damaged and cannot be made again was there before.
+        let passes = (fate != Fate::Failed || is_mended).then_some((identity, outputs));
+        Expected { fate, meets_damage: reads_damage && !is_done, passes, ..blocked }
     }
 
     /// Remembers what came of a run.
     pub fn learn(&mut self, forecast: Forecast, found: &Found) {
         for (number, expected) in forecast {
             let outcome = found.outcomes.get(&expected.name).map(String::as_str);
-            if outcome == Some("failed") && expected.fate == (Fate::Failed { runs: false }) {
-                self.lost.extend(self.damaged.take());
-            }
             let Some((identity, outputs)) = expected.passes else { continue };
             match outcome {
                 Some("running") => {
@@ -204,7 +240,7 @@ impl Judge<'_> {
 
     /// Whether the run may have left nodes out.
     fn may_skip(&self) -> bool {
-        let fails = |expected: &Expected| matches!(expected.fate, Fate::Failed { .. });
+        let fails = |expected: &Expected| matches!(expected.fate, Fate::Failed | Fate::Open);
         !self.rules.keep_going && self.forecast.values().any(fails)
     }
 
@@ -222,19 +258,24 @@ impl Judge<'_> {
             Fate::Reused => (&["reused"], false),
             Fate::Succeeded => (&["succeeded"], true),
             Fate::Either => (&["succeeded", "reused"], true),
-            Fate::Failed { .. } => (&["failed"], true),
+            Fate::Failed => (&["failed"], true),
             Fate::Blocked => (&["blocked"], false),
+            Fate::Open => (&["reused", "succeeded", "failed", "blocked"], true),
         };
+        // A run that ends does not heal, or ends while it does.
+        let ends_early = self.was_killed() || self.may_skip();
+        let stays = ends_early && expected.is_mended && outcome == Some("reused");
+        let gives_up = ends_early && expected.meets_damage && outcome == Some("failed");
         let may_be = match outcome {
             None => self.was_killed(),
             Some("running") => self.was_killed() && starts,
             Some("skipped") => self.may_skip() && !self.is_at_hand(number),
-            Some(word) => words.contains(&word),
+            Some(word) => words.contains(&word) || stays || gives_up,
         };
         let ran = self.found.times(number);
         let runs = match outcome {
-            Some("succeeded") => ran == 1,
-            Some("failed") => ran == usize::from(expected.fate == Fate::Failed { runs: true }),
+            Some("failed") if gives_up || expected.fate == Fate::Open => ran <= 1,
+            Some("succeeded" | "failed") => ran == 1,
             Some("running") => ran <= 1,
             _ => ran == 0,
         };
@@ -266,9 +307,10 @@ impl Judge<'_> {
         if running > self.rules.jobs {
             complaints.push(format!("{running} nodes were running, {} at a time", self.rules.jobs));
         }
-        let ran = self.forecast.iter().filter(|(number, expected)| {
-            expected.fate == Fate::Failed { runs: true } && self.outcome(**number) == Some("failed")
-        });
+        let ran = self
+            .forecast
+            .keys()
+            .filter(|number| self.outcome(**number) == Some("failed") && self.found.times(**number) > 0);
         let code = if ran.count() > 0 {
             1
         } else if failed > 0 {

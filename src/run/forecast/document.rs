@@ -164,4 +164,6 @@ pub struct LastKey {
     /// Whether the store still holds the document of that key, so that the two
     /// can be compared.
     pub document_in_store: bool,
+    /// Why the attempt before it failed, where it took more than one in its run.
+    pub retried: Option<String>,
 }

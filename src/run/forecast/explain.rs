@@ -131,6 +131,7 @@ fn last(question: &Question<'_>, name: &str, key: Option<&Key>) -> Option<LastKe
         same: key.is_some_and(|key| key.digest == digest),
         document_in_store: !matches!(question.world.store.recorded(digest), Ok(Recorded::Absent) | Err(_)),
         at: last.at.clone(),
+        retried: last.retried.clone(),
         key: text,
     })
 }
