@@ -46,8 +46,25 @@ pub struct MatrixRow {
     pub missing: Vec<String>,
     /// One cell a column, in the same order.
     pub cells: Vec<Cell>,
+    /// The measurements that the row shows, by role, and how many more there
+    /// are: every one is kept, and the newest is shown.
+    #[serde(default)]
+    pub measurements: Vec<ShownMeasurement>,
     /// Percentiles per category and in total.
     pub categories: Vec<CategoryTimings>,
+}
+
+/// One of the measurements that were made under one key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownMeasurement {
+    /// The role of its node in the subject, such as `load`.
+    pub role: String,
+    /// Its node.
+    pub node: String,
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// How many measurements were made under its key.
+    pub of: u32,
 }
 
 /// One cell: a value, or why there is none.

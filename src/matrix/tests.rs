@@ -2,7 +2,7 @@
 
 use super::fixture::stage_f;
 use super::*;
-use crate::evidence::matrix::{CategoryTimings, Cell, Column, MatrixRow, Quantity};
+use crate::evidence::matrix::{CategoryTimings, Cell, Column, MatrixRow, Quantity, ShownMeasurement};
 
 const HOSTILE: &str = "<script>alert('x')</script> | \"a\"\n| b | [c](d) & `e`";
 
@@ -24,6 +24,7 @@ fn small(cell: Cell) -> Matrix {
             status: "planned".to_owned(),
             missing: vec![],
             cells: vec![cell],
+            measurements: vec![],
             categories: vec![],
         }],
     }
@@ -40,12 +41,17 @@ fn hostile() -> Matrix {
     matrix.rows[0].subject = HOSTILE.to_owned();
     matrix.rows[0].target = HOSTILE.to_owned();
     matrix.rows[0].missing = vec![HOSTILE.to_owned()];
+    matrix.rows[0].measurements = vec![measurement(HOSTILE, HOSTILE, 2, 3)];
     matrix.rows[0].categories = vec![CategoryTimings {
         category: HOSTILE.to_owned(),
         samples: 1,
         quantities: vec![quantity([Some(1.0); 4], Some(HOSTILE))],
     }];
     matrix
+}
+
+fn measurement(role: &str, node: &str, attempt: u32, of: u32) -> ShownMeasurement {
+    ShownMeasurement { role: role.to_owned(), node: node.to_owned(), attempt, of }
 }
 
 fn quantity([p50, p90, p95, p99]: [Option<f64>; 4], unavailable: Option<&str>) -> Quantity {
@@ -87,6 +93,26 @@ mod csv_form {
         let csv = render(&small(Cell::value("a,\"b\"\nc"))).unwrap().csv;
         assert!(csv.ends_with("s,t,ordinary,planned,Run,rows,\"a,\"\"b\"\"\nc\",,\r\n"), "{csv}");
     }
+}
+
+#[test]
+fn which_of_several_measurements_is_shown_stands_with_its_subject_and_always_in_the_json() {
+    let mut matrix = small(Cell::value("8"));
+    matrix.rows[0].measurements =
+        vec![measurement("host", "host", 1, 1), measurement("load", "load[target=t]", 2, 3)];
+    let rendered = render(&matrix).unwrap();
+    let said = |page: &str| {
+        let lines = page.lines().filter(|line| line.contains("measurement 2 of 3 is shown"));
+        (lines.count(), page.contains("1 of 1"), page.contains("made more than once under one key"))
+    };
+    assert_eq!(said(&rendered.markdown), (1, false, true), "{}", rendered.markdown);
+    let (lines, single, _) = said(&rendered.html);
+    assert_eq!((lines, single), (1, false), "{}", rendered.html);
+    let json: Matrix = serde_json::from_str(&rendered.json).unwrap();
+    assert_eq!(json.rows[0].measurements, matrix.rows[0].measurements);
+    matrix.rows[0].measurements.pop();
+    let rendered = render(&matrix).unwrap();
+    assert!(!rendered.markdown.contains("measurement ") && !rendered.html.contains("measurement "));
 }
 
 #[test]

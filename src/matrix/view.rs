@@ -9,7 +9,7 @@ use super::reasons::{Reason, reason, shared_reasons};
 use super::shown::Shown;
 use super::timings::{Timings, timings};
 use super::words::{self, RUNGS, rung};
-use crate::evidence::matrix::{Cell, Matrix, MatrixRow};
+use crate::evidence::matrix::{Cell, Matrix, MatrixRow, ShownMeasurement};
 
 /// What the templates see.
 #[derive(Serialize)]
@@ -44,6 +44,8 @@ struct Subject<'a> {
     rungs: Vec<Rung>,
     reading: &'static str,
     missing: Vec<Missing<'a>>,
+    /// Measurements beside which there are others under the same key.
+    several: Vec<&'a ShownMeasurement>,
     /// Shared reasons that are not already what is missing.
     reasons: Vec<Reason<'a>>,
     cells: usize,
@@ -176,6 +178,7 @@ fn subject<'a>(row: &'a MatrixRow, reasons: &[Reason<'a>]) -> Subject<'a> {
         rungs: RUNGS.iter().enumerate().map(|(at, name)| Rung { name, place: place(at) }).collect(),
         reading: reading(&row.mode, &row.status),
         missing: row.missing.iter().map(missing).collect(),
+        several: row.measurements.iter().filter(|measurement| measurement.of > 1).collect(),
         reasons: reasons.iter().filter(|reason| !is_missing(reason)).cloned().collect(),
         cells: row.cells.len(),
         is_narrow: row.cells.iter().filter(|cell| cell.value.is_none()).count() * 2 > row.cells.len(),

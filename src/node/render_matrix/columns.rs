@@ -7,9 +7,10 @@ use super::cells::{
     acceptance, context_fit, count, engine_timing, errors, finding, generation, generation_settings, list,
     model, of, setting, settings, throughput, timing, validation,
 };
+use super::measurements::said;
 use crate::evidence::audit::Stage;
 use crate::evidence::host::Gpus;
-use crate::evidence::matrix::{Cell, Column, MatrixRow};
+use crate::evidence::matrix::{Cell, Column, MatrixRow, ShownMeasurement};
 use crate::node::SubjectInputs;
 use crate::node::subject::SubjectRecord;
 
@@ -25,26 +26,30 @@ pub(super) fn columns() -> Vec<Column> {
     readers().into_iter().map(|reader| reader.column).collect()
 }
 
-/// The row of one subject; `links` are the evidence files by role.
+/// The row of one subject; `links` are the evidence files by role, and
+/// `measurements` those that the subject stands on.
 pub(super) fn row(
     subject: &SubjectInputs,
     record: &SubjectRecord,
     links: &BTreeMap<String, String>,
+    measurements: Vec<ShownMeasurement>,
 ) -> MatrixRow {
     let cells = readers().into_iter().map(|reader| {
-        let cell = (reader.read)(subject, record);
+        let cell = said((reader.read)(subject, record), &reader.column.key, &measurements);
         match (links.get(reader.role), &subject.unmet) {
             (None, Some(unmet)) if cell.value.is_none() => Cell::unavailable(unmet),
             (link, _) => cell.shown_in(link.map(String::as_str)),
         }
     });
+    let cells = cells.collect();
     MatrixRow {
         subject: subject.name.clone(),
         target: subject.target.clone(),
         mode: subject.mode.to_string(),
         status: record.standing.status.to_string(),
         missing: record.standing.missing.clone(),
-        cells: cells.collect(),
+        cells,
+        measurements,
         categories: record.facts.correlation.as_ref().map(categories).unwrap_or_default(),
     }
 }

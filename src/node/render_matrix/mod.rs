@@ -3,6 +3,7 @@
 mod categories;
 mod cells;
 mod columns;
+mod measurements;
 
 use std::collections::BTreeMap;
 
@@ -55,7 +56,8 @@ matrix:
         let mut rows = Vec::new();
         for subject in &context.subjects {
             let links = write_evidence(context, subject, &report)?;
-            rows.push(columns::row(subject, &subject.read(context.store()), &links));
+            let measurements = measurements::measurements(subject, context.store())?;
+            rows.push(columns::row(subject, &subject.read(context.store()), &links, measurements));
         }
         let matrix = Matrix {
             schema_version: 1,
