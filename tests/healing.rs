@@ -266,3 +266,64 @@ fn who_was_reused_by_what_was_damaged_is_looked_at_again_where_that_is_made_othe
     let ended = read_again(&scene);
     assert_eq!(lines(&ended, "nodes"), ["nodes       4 reused"], "{}", ended.stderr);
 }
+
+/// A server on a bundle that is built, a node that can be told to damage the
+/// bundle while the server runs, and a reader of the bundle after that.
+fn write_server_plan(scene: &Scene) {
+    double::write_plan(scene, "good", "");
+    let text = fs::read_to_string(scene.path("plan.yaml")).unwrap();
+    let dir = scene.path("").display().to_string();
+    let build = format!("      build: {{command: [sh, -c, 'cp {dir}tiny.gguf out'], output: out}}\n");
+    let text = text.replace("      model: ${nodes.model}\n", &build);
+    let (head, nodes) = text.split_once("  model:\n").unwrap();
+    let (_, nodes) = nodes.split_once("  bundle:\n").unwrap();
+    let more = "
+  vandal:
+    run:
+      command: [sh, -c, 'if [ -e $SIDE/victim ]; then rm -f $(cat $SIDE/victim); echo bad > $(cat $SIDE/victim); fi; date +%N > out']
+      outputs: {out: out}
+      environment: {SIDE: '${env.SIDE}'}
+      reuse: measurement
+    needs: [warmup]
+  reader:
+    run:
+      command: [sh, -c, 'wc -c < model > out']
+      inputs: {model: '${nodes.bundle.model}'}
+      outputs: {out: out}
+      environment: {TELL: '${params.tell}'}
+    needs: [vandal]
+  later:
+    warmup: {server: '${nodes.server}', requests: 1}
+    needs: [reader]
+params:
+  tell: one
+";
+    scene.write("plan.yaml", format!("{head}  bundle:\n{nodes}{more}"));
+}
+
+#[test]
+fn a_server_is_never_taken_to_run_on_what_was_made_otherwise_while_it_ran() {
+    let scene = Scene::isolated();
+    let side = scene.path("side");
+    fs::create_dir(&side).unwrap();
+    let scene = scene.with("SIDE", side);
+    write_server_plan(&scene);
+    assert_ok(&apply(&scene));
+    let model = double::model();
+    scene.write("side/victim", blob(&scene, &model).display().to_string());
+    let mut other = model;
+    *other.last_mut().unwrap() ^= 1;
+    scene.write("tiny.gguf", other);
+    let remeasure = ["apply", "plan.yaml", "--remeasure", "--set", "tell=two"];
+    let ended = scene.run(&remeasure);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    let _redacted = redacting();
+    assert_snapshot!(ended.failures(), @"failed      bundle [TIME]: it was made again and left other content than before, while server runs on what was before; run the same command again");
+    assert_eq!(attempts(&scene, "reader")[0], (1, "failed".to_owned()));
+    scene.assert_nothing_runs();
+    fs::remove_file(scene.path("side/victim")).unwrap();
+    let ended = scene.run(&remeasure);
+    assert_ok(&ended);
+    assert_eq!(ended.nodes("reused"), ["bundle"], "{}", ended.stderr);
+    scene.assert_nothing_runs();
+}
