@@ -282,7 +282,7 @@ fn write_server_plan(scene: &Scene) {
     run:
       command: [sh, -c, 'if [ -e $SIDE/victim ]; then rm -f $(cat $SIDE/victim); echo bad > $(cat $SIDE/victim); fi; date +%N > out']
       outputs: {out: out}
-      environment: {SIDE: '${env.SIDE}'}
+      environment: {SIDE: '${env.SIDE}', URL: '${nodes.server.url}'}
       reuse: measurement
     needs: [warmup]
   reader:

@@ -8,6 +8,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::nodes::SelectionArgs;
 use super::{CommandError, PlanArgs, StateArgs, draws, store_dir, terminal_width};
 use crate::dag::Dag;
 use crate::evidence::host::Host;
@@ -30,6 +31,8 @@ pub(super) struct ApplyArgs {
     /// Measure again although results are there.
     #[arg(long)]
     remeasure: bool,
+    #[command(flatten)]
+    selection: SelectionArgs,
     /// Fail if a requirement of this target is missing. May be repeated.
     #[arg(long, value_name = "TARGET")]
     require: Vec<String>,
@@ -68,6 +71,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
         return Err(CommandError::Usage(message));
     }
     let dag = Dag::new(&plan)?;
+    let selection = args.selection.of(&plan, &dag)?;
     let store = Store::open(&store_dir()?)?;
     let private = SiteValues::new(&site, &plan.texts());
     let options = Options {
@@ -76,6 +80,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<u8, CommandError> {
         remeasure: args.remeasure,
         require: args.require.clone(),
         jobs: args.jobs.max(1),
+        selection,
         wait: args.wait,
         site,
     };

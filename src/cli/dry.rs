@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use tokio::sync::watch;
 
+use super::nodes::SelectionArgs;
 use super::{CommandError, PlanArgs, StateArgs, store_dir};
 use crate::dag::Dag;
 use crate::evidence::redact::SiteValues;
@@ -52,6 +53,7 @@ impl Loaded {
         &self,
         state_dir: Option<&Path>,
         remeasure: bool,
+        selection: &SelectionArgs,
         answer: impl FnOnce(&Question<'_>) -> Result<T, RunError>,
     ) -> Result<T, CommandError> {
         let last_results = |dir| State::read(dir, |state| state.last_results(&self.plan.name));
@@ -66,6 +68,7 @@ impl Loaded {
             state_dir: state_dir.unwrap_or(Path::new(".orchestrate")),
             site: &self.site,
             remeasure,
+            selection: selection.of(&self.plan, &self.dag)?,
             now: jiff::Timestamp::now(),
             last,
         };

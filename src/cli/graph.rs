@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::dry::Loaded;
+use super::nodes::SelectionArgs;
 use super::{CommandError, DONE, PlanArgs};
 use crate::report::graph;
 use crate::run::{self, Action};
@@ -28,7 +29,7 @@ enum Form {
 pub(super) fn run(args: &GraphArgs) -> Result<u8, CommandError> {
     let loaded = Loaded::new(&args.plan)?;
     let (plan, dag) = (&loaded.plan, &loaded.dag);
-    let forecast = loaded.ask(None, false, run::forecast)?;
+    let forecast = loaded.ask(None, false, &SelectionArgs::default(), run::forecast)?;
     let reused = forecast.nodes.iter().filter(|node| node.action == Action::Reuse);
     let cached = reused.map(|node| node.node.as_str()).collect();
     match args.format {

@@ -7,6 +7,7 @@ mod gc;
 mod graph;
 mod logs;
 mod new;
+mod nodes;
 mod plan;
 mod schema;
 mod status;

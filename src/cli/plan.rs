@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::dry::{DryArgs, Loaded};
+use super::nodes::SelectionArgs;
 use super::{CommandError, DONE, PlanArgs, print_json, stdout_paint, terminal_width};
 use crate::report;
 use crate::run;
@@ -14,12 +15,15 @@ pub(super) struct PlanCommandArgs {
     plan: PlanArgs,
     #[command(flatten)]
     dry: DryArgs,
+    #[command(flatten)]
+    selection: SelectionArgs,
 }
 
 /// Runs the command.
 pub(super) fn run(args: &PlanCommandArgs) -> Result<u8, CommandError> {
     let loaded = Loaded::new(&args.plan)?;
-    let forecast = loaded.ask(Some(&args.dry.state.state), args.dry.remeasure, run::forecast)?;
+    let forecast =
+        loaded.ask(Some(&args.dry.state.state), args.dry.remeasure, &args.selection, run::forecast)?;
     if args.dry.json {
         print_json(&forecast)?;
     } else {

@@ -41,6 +41,10 @@ pub struct PlanDocument {
     /// one, directly or through other nodes, becomes an instance for each.
     #[serde(default)]
     pub sweep: Option<SweepDocument>,
+    /// Tokens beside `cpu` and `gpu` that nodes take by `resources`, such as
+    /// licences or a shared device, with how many there are.
+    #[serde(default)]
+    pub resources: BTreeMap<String, u32>,
     /// The nodes by name. A node that refers to a node of the targets, or to
     /// `${target.…}`, becomes one instance per target.
     pub nodes: IndexMap<String, NodeDocument>,
@@ -162,10 +166,45 @@ pub struct CommonSettings {
     /// How old a measurement may be and still be reused; without it, any age.
     #[serde(default)]
     pub max_age: Option<Duration>,
+    /// How often the node is tried again after it failed; without it, never.
+    #[serde(default)]
+    pub retry: Option<Retry>,
+    /// What the node takes while it runs: `cpu`, `gpu`, or a token that the
+    /// plan names. A service has it from its start to its stop.
+    #[serde(default)]
+    pub resources: BTreeMap<String, u32>,
     /// Values that `${sweep.NAME}` takes in turn: the node, and every node
     /// that refers to it, becomes an instance for each.
     #[serde(default)]
     pub sweep: Option<SweepDocument>,
+}
+
+/// How a node that failed is tried again. Every attempt is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// How many attempts may follow the first.
+    pub times: u32,
+    /// How long is waited before the second attempt; twice as long before each
+    /// further one, ten minutes at most.
+    #[serde(default = "one_second")]
+    pub wait: Duration,
+}
+
+const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(600);
+
+impl Retry {
+    /// How long is waited after an attempt that failed, counted from 1; none
+    /// where it was the last.
+    #[must_use]
+    pub fn wait_after(&self, attempt: u32) -> Option<std::time::Duration> {
+        let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
+        (attempt <= self.times).then(|| self.wait.as_std().saturating_mul(doubled).min(LONGEST_WAIT))
+    }
+}
+
+fn one_second() -> Duration {
+    Duration::from_secs(1)
 }
 
 /// A parameter: a plain default, or a declaration.

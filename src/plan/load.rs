@@ -54,6 +54,7 @@ pub(super) fn load_parsed(files: &dyn Files, parsed: Parsed, given: &Given) -> R
         description: plan.document.description,
         file: plan.file,
         targets: targets.into_iter().map(|target| described(target.document)).collect(),
+        resources: plan.document.resources,
         nodes,
         subjects,
     };

@@ -33,6 +33,7 @@ use indexmap::IndexMap;
 pub use check::{Checked, check};
 pub use cycle::cycle_in;
 pub use diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile};
+pub use document::Retry;
 pub use files::{Disk, Files};
 pub use load::{Given, load, load_from};
 pub use site::{Site, read_site};
@@ -65,6 +66,8 @@ pub struct Plan {
     pub file: Arc<SourceFile>,
     /// The targets in the order of the plan.
     pub targets: Vec<Target>,
+    /// Tokens that nodes take beside `cpu` and `gpu`, with how many there are.
+    pub resources: BTreeMap<String, u32>,
     /// Node instances by name.
     pub nodes: IndexMap<String, PlannedNode>,
     /// What is qualified, one for each target where it depends on one.
@@ -84,6 +87,11 @@ impl Plan {
         files.into_iter().map(|file| file.text.as_str()).collect()
     }
 }
+
+/// The resource of processors, counted as the system counts them.
+pub const CPU: &str = "cpu";
+/// The resource of accelerators.
+pub const GPU: &str = "gpu";
 
 /// One target of a plan.
 #[derive(Debug, Clone)]
@@ -111,6 +119,10 @@ pub struct PlannedNode {
     pub timeout: Option<Duration>,
     /// How old a measurement may be and still be reused.
     pub max_age: Option<Duration>,
+    /// How it is tried again after it failed.
+    pub retry: Option<Retry>,
+    /// What it takes while it runs, by resource.
+    pub resources: BTreeMap<String, u32>,
     /// The target it belongs to.
     pub target: Option<String>,
     /// The steps of the sweeps it depends on, as name and label.

@@ -8,7 +8,7 @@ use crate::dag::Dag;
 
 /// The nodes that may have something to be done about them.
 pub(super) struct Agenda<'a> {
-    order: &'a [String],
+    order: Vec<&'a str>,
     place: HashMap<&'a str, usize>,
     /// To be looked at, by their places in the order.
     due: BTreeSet<usize>,
@@ -19,14 +19,27 @@ pub(super) struct Agenda<'a> {
 impl<'a> Agenda<'a> {
     /// Every node is due.
     pub fn new(dag: &'a Dag) -> Self {
-        let order = dag.order();
-        let place = order.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
-        Self { order, place, due: (0..order.len()).collect(), held: BTreeSet::new() }
+        let order: Vec<&str> = dag.order().iter().map(String::as_str).collect();
+        let due = (0..order.len()).collect();
+        Self { place: places(&order), order, due, held: BTreeSet::new() }
+    }
+
+    /// Looks at nodes in another order of the same nodes from now on.
+    pub fn reorder(&mut self, order: Vec<&'a str>) {
+        let place = places(&order);
+        let moved = |old: &BTreeSet<usize>| old.iter().map(|at| place[self.order[*at]]).collect();
+        (self.due, self.held) = (moved(&self.due), moved(&self.held));
+        (self.order, self.place) = (order, place);
     }
 
     /// The first node of the order that is due; it no longer is.
     pub fn next(&mut self) -> Option<&'a str> {
-        self.due.pop_first().map(|place| self.order[place].as_str())
+        self.due.pop_first().map(|place| self.order[place])
+    }
+
+    /// The first node of the order that could start but for what runs.
+    pub fn first_held(&self) -> Option<&'a str> {
+        self.held.first().map(|place| self.order[*place])
     }
 
     /// Something that a node waits for has changed.
@@ -48,4 +61,8 @@ impl<'a> Agenda<'a> {
     pub fn add_all(&mut self) {
         self.due.extend(0..self.order.len());
     }
+}
+
+fn places<'a>(order: &[&'a str]) -> HashMap<&'a str, usize> {
+    order.iter().enumerate().map(|(place, name)| (*name, place)).collect()
 }

@@ -13,12 +13,15 @@ mod key;
 mod leases;
 mod lock;
 mod outcome;
+mod priority;
 mod progress;
 mod publish;
 mod record;
 mod recovery;
+mod resources;
 pub mod retention;
 mod scheduler;
+mod selection;
 mod services;
 mod standing;
 mod walk;
@@ -49,6 +52,7 @@ pub use foresight::Foresight;
 pub use leases::LeaseBook;
 pub use outcome::{NodeResult, RunReport};
 pub use progress::{UnfinishedRun, unfinished_runs};
+pub use selection::Selection;
 
 /// What the user asks for beside the plan.
 #[derive(Debug, Clone)]
@@ -63,6 +67,8 @@ pub struct Options {
     pub require: Vec<String>,
     /// How many nodes may run at the same time.
     pub jobs: usize,
+    /// The part of the plan that is run.
+    pub selection: Selection,
     /// Whether to wait for another apply of this project to end.
     pub wait: bool,
     /// Values of the site file, for requirements.
@@ -134,7 +140,7 @@ pub async fn apply(
         nodes: plan.nodes.len(),
     });
     let unmet = unmet(plan, &options.site, &world);
-    let walk = Walk::new(plan, dag, Arc::clone(&world), &options.state_dir, unmet)?;
+    let walk = Walk::new(plan, dag, Arc::clone(&world), &options.selection, &options.state_dir, unmet)?;
     let mut scheduler = scheduler::Scheduler::new(walk, options, &state, foresight);
     let nodes = scheduler.run().await?;
     let short = standing::settle(&state, plan, &world, &scheduler.subjects())?;

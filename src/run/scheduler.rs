@@ -1,7 +1,10 @@
 //! Walks the graph: a node starts when its inputs are there, a measurement
 //! when nothing else runs, a service when somebody needs it.
 
+mod admission;
 mod healing;
+mod priming;
+mod retrying;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,12 +15,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
-use self::healing::{Attempt, Repairs};
+use self::healing::Repairs;
+use self::retrying::{Attempt, Retries};
 use super::agenda::Agenda;
 use super::execution::{Finished, NeededService, execute};
 use super::journal::Journal;
 use super::key::Key;
 use super::record::{Kept, Made, blank, keep, reusable, row};
+use super::resources::Resources;
 use super::services::{Slot, Slots};
 use super::walk::Walk;
 use super::{Foresight, NodeResult, Options, RunError, standing};
@@ -25,7 +30,14 @@ use crate::event::{Event, Outcome};
 use crate::node::{Class, Context, Failure, FailureKind, InputRecord, SubjectInputs};
 use crate::plan::PlannedNode;
 use crate::state::{NodeRow, State};
-use crate::value::Digest;
+
+/// What the scheduler waits for.
+enum Woken {
+    /// A node has done its work, or failed.
+    Finished(Box<Finished>),
+    /// The next attempt of a node may begin.
+    Due(String),
+}
 
 /// A run in progress.
 pub(super) struct Scheduler<'a> {
@@ -47,6 +59,12 @@ pub(super) struct Scheduler<'a> {
     /// The number of the attempt that a node is at, where it is not the first.
     attempts: BTreeMap<String, u32>,
     repairs: Repairs,
+    retries: Retries,
+    resources: Resources,
+    /// Services that were stopped to make room, although they have users left.
+    paused: BTreeSet<String>,
+    /// Whether the nodes are looked at in the order of their priorities.
+    prioritised: bool,
     /// Whether the end of the run that the user asked for is known.
     cancelled: bool,
 }
@@ -57,6 +75,9 @@ impl<'a> Scheduler<'a> {
         let services = services.map(|name| (name.clone(), Arc::new(Slot::default()))).collect();
         Self {
             agenda: Agenda::new(walk.dag),
+            resources: Resources::new(walk.plan, &walk.world.host),
+            paused: BTreeSet::new(),
+            prioritised: false,
             foresight,
             journal: Journal::new(state, &options.state_dir, &walk.world.run),
             cancelled: false,
@@ -71,6 +92,7 @@ impl<'a> Scheduler<'a> {
             forced: BTreeSet::new(),
             attempts: BTreeMap::new(),
             repairs: Repairs::default(),
+            retries: Retries::default(),
         }
     }
 
@@ -92,15 +114,20 @@ impl<'a> Scheduler<'a> {
     }
 
     async fn settle_all(&mut self) -> Result<(), RunError> {
-        let mut tasks: JoinSet<Finished> = JoinSet::new();
+        let mut tasks: JoinSet<Woken> = JoinSet::new();
         loop {
             while let Some(name) = self.agenda.next() {
                 self.look_at(name, &mut tasks).await?;
             }
             self.journal.flush()?;
             match tasks.join_next().await {
+                None if self.make_room().await? => {}
                 None => return Ok(()),
-                Some(Ok(finished)) => self.finish(finished)?,
+                Some(Ok(Woken::Finished(finished))) => self.finish(*finished, &mut tasks)?,
+                Some(Ok(Woken::Due(name))) => {
+                    self.retries.due(&name);
+                    self.agenda.add(&name);
+                }
                 // A task of ours panicked: a bug, which must not look like success.
                 Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
             }
@@ -109,7 +136,7 @@ impl<'a> Scheduler<'a> {
 
     /// Settles or starts a node if that can be done now, or stops a service
     /// that nobody needs any more.
-    async fn look_at(&mut self, name: &str, tasks: &mut JoinSet<Finished>) -> Result<(), RunError> {
+    async fn look_at(&mut self, name: &str, tasks: &mut JoinSet<Woken>) -> Result<(), RunError> {
         if self.walk.done.contains_key(name) || self.running.contains(name) {
             return Ok(());
         }
@@ -123,7 +150,7 @@ impl<'a> Scheduler<'a> {
         if self.walk.dag.dependencies(name).any(|(dependency, _)| !self.is_available(dependency)) {
             return Ok(());
         }
-        if self.waits_for_a_repair(name) {
+        if self.waits_for_a_repair(name) || self.retries.is_waiting(name) {
             return Ok(());
         }
         self.consider(node, tasks)
@@ -154,16 +181,16 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Takes an earlier result, or starts the node if it may start now.
-    fn consider(&mut self, node: &PlannedNode, tasks: &mut JoinSet<Finished>) -> Result<(), RunError> {
+    fn consider(&mut self, node: &PlannedNode, tasks: &mut JoinSet<Woken>) -> Result<(), RunError> {
         let context = self.walk.context(node);
         let key = match self.walk.key(node, &context) {
             Ok(key) => key,
-            Err(failure) => return self.fail(node, failure),
+            Err(failure) => return self.fail(node, failure, tasks),
         };
         let stored = match self.foresight.result(&self.walk.world.store, key.digest) {
             _ if self.must_measure(node) => None,
             Ok(stored) => stored,
-            Err(error) => return self.fail(node, Failure::from(error)),
+            Err(error) => return self.fail(node, Failure::from(error), tasks),
         };
         let primed_by = stored.as_ref().map(|stored| stored.primed_by.clone()).unwrap_or_default();
         let now = Timestamp::now();
@@ -172,59 +199,26 @@ impl<'a> Scheduler<'a> {
             self.walk.recall_priming(&primed_by);
             return self.end(node, record, None, now, Duration::ZERO);
         }
-        if self.is_disturbed_by(node) || self.running.len() >= self.options.jobs {
-            self.agenda.hold(&node.name);
+        if !self.walk.may_run(node) && !self.forced.contains(&node.name) {
+            return self.leave_out(node);
+        }
+        if self.prioritise()? {
+            self.agenda.add(&node.name);
             return Ok(());
         }
-        if self.prepare_priming(node) {
+        if let Some(lacks) = self.lacks(node) {
+            return self.settle_failed(node, lacks);
+        }
+        if self.prepare_priming(node) || !self.may_start(node) {
             return Ok(());
         }
         self.start(node, context, key, tasks)
     }
 
-    /// Whether what runs would disturb a measurement, or be one that the node
-    /// would disturb.
-    fn is_disturbed_by(&self, node: &PlannedNode) -> bool {
-        let is_quiet = |name: &String| self.walk.plan.nodes[name.as_str()].kind.is_quiet();
-        if node.kind.is_quiet() { !self.running.is_empty() } else { self.running.iter().any(is_quiet) }
-    }
-
     /// Whether an earlier result does not count for this node.
     fn must_measure(&self, node: &PlannedNode) -> bool {
-        let measures = node.kind.class().is_measured();
+        let measures = node.kind.class().is_measured() && self.walk.may_run(node);
         self.forced.contains(&node.name) || self.options.remeasure && measures
-    }
-
-    /// Drops earlier results of what primes the services of a node, because
-    /// it is about to start them again. Returns whether there were any.
-    fn prepare_priming(&mut self, node: &PlannedNode) -> bool {
-        let stale = self.walk.stale_priming(&node.name);
-        for name in &stale {
-            let _ = self.reopen(name, format!("{} starts its server again", node.name));
-            self.forced.insert(name.clone());
-        }
-        !stale.is_empty()
-    }
-
-    /// Takes back how a node has ended, and has it looked at again. Returns
-    /// what it had left.
-    fn reopen(&mut self, name: &str, reason: String) -> Option<Arc<InputRecord>> {
-        let left = self.walk.done.remove(name)?;
-        self.results.remove(name);
-        self.ended.retain(|ended| ended != name);
-        if left.outcome == Outcome::Succeeded && !self.walk.is_service(name) {
-            *self.attempts.entry(name.to_owned()).or_insert(1) += 1;
-        }
-        self.agenda.add(name);
-        (self.walk.world.events)(Event::NodeReopened { node: name.to_owned(), reason });
-        Some(left)
-    }
-
-    /// What primed the services of a node, by its evidence.
-    fn primed_by(&self, node: &str) -> BTreeMap<String, Digest> {
-        let dependencies = self.walk.dag.dependencies(node).map(|(dependency, _)| dependency);
-        let priming = dependencies.filter(|name| self.walk.plan.nodes[*name].kind.class() == Class::Priming);
-        priming.filter_map(|name| Some((name.to_owned(), self.walk.done.get(name)?.evidence?))).collect()
     }
 
     fn start(
@@ -232,7 +226,7 @@ impl<'a> Scheduler<'a> {
         node: &PlannedNode,
         context: Context,
         key: Key,
-        tasks: &mut JoinSet<Finished>,
+        tasks: &mut JoinSet<Woken>,
     ) -> Result<(), RunError> {
         make_dir(&context.work)?;
         let started_at = Timestamp::now();
@@ -245,7 +239,10 @@ impl<'a> Scheduler<'a> {
         let services = self.services_of(node)?;
         let kind = Arc::clone(&node.kind);
         let timeout = node.timeout.map(crate::value::Duration::as_std);
-        tasks.spawn(async move { execute(kind, context, key, services, timeout, started_at).await });
+        tasks.spawn(async move {
+            let finished = execute(kind, context, key, services, timeout, started_at).await;
+            Woken::Finished(Box::new(finished))
+        });
         Ok(())
     }
 
@@ -266,11 +263,12 @@ impl<'a> Scheduler<'a> {
         Ok(needed)
     }
 
-    fn finish(&mut self, finished: Finished) -> Result<(), RunError> {
+    fn finish(&mut self, finished: Finished, tasks: &mut JoinSet<Woken>) -> Result<(), RunError> {
         let Finished { name, started_at, took, key, services, result, work } = finished;
         let node = &self.walk.plan.nodes[name.as_str()];
         self.running.remove(&name);
-        self.agenda.release();
+        self.resources.give_back(&name);
+        self.look_at_held();
         if *self.walk.world.cancelled.borrow() && !std::mem::replace(&mut self.cancelled, true) {
             self.agenda.add_all();
         }
@@ -290,7 +288,8 @@ impl<'a> Scheduler<'a> {
             }
             Err(failure) => {
                 let attempt = Attempt { failure, key: Some(key.digest), started_at, took };
-                let Some(Attempt { failure, .. }) = self.heal(node, attempt) else { return Ok(()) };
+                let left = self.heal(node, attempt).and_then(|attempt| self.retry(node, attempt, tasks));
+                let Some(Attempt { failure, .. }) = left else { return Ok(()) };
                 (self.failed(node, &failure), Some(failure))
             }
         };
@@ -303,8 +302,9 @@ impl<'a> Scheduler<'a> {
     /// The record of a node that did its work.
     fn succeeded(&self, node: &PlannedNode, Kept { outputs, evidence, attempt }: Kept) -> InputRecord {
         let again = self.repairs.reason(&node.name);
+        let retried = self.retries.reason(&node.name);
         let counted = (attempt > 1).then(|| format!("measurement {attempt} under this key; all are kept"));
-        let reasons: Vec<String> = again.into_iter().chain(counted).collect();
+        let reasons: Vec<String> = again.into_iter().chain(retried).chain(counted).collect();
         InputRecord {
             outputs,
             evidence: Some(evidence),
@@ -343,6 +343,7 @@ impl<'a> Scheduler<'a> {
         let (outcome, reason, failure) = match ended {
             Some(Ok(())) => (Outcome::Succeeded, None, None),
             Some(Err(failure)) => (Outcome::Failed, Some(failure.message.clone()), Some(failure)),
+            None if self.paused.contains(name) => (Outcome::Succeeded, None, None),
             None if evidence.is_some() => {
                 (Outcome::Reused, Some("not started: every node that uses it was reused".to_owned()), None)
             }
@@ -352,18 +353,42 @@ impl<'a> Scheduler<'a> {
             // A server that ended well leaves only its log.
             let _ = fs::remove_dir_all(context.work);
         }
+        self.resources.give_back(name);
+        self.look_at_held();
         let key = self.walk.armed(name).and_then(|armed| armed.key);
         let record = InputRecord { reason, outputs, evidence, key, ..blank(node, outcome) };
         self.end(node, record, failure, started, Duration::ZERO)
     }
 
-    /// Ends a node that failed before it began to work.
-    fn fail(&mut self, node: &PlannedNode, failure: Failure) -> Result<(), RunError> {
+    /// Ends a node that failed before it began to work, unless it is tried
+    /// again.
+    fn fail(
+        &mut self,
+        node: &PlannedNode,
+        failure: Failure,
+        tasks: &mut JoinSet<Woken>,
+    ) -> Result<(), RunError> {
         let (started_at, took) = (Timestamp::now(), Duration::ZERO);
         let attempt = Attempt { failure, key: None, started_at, took };
-        let Some(Attempt { failure, .. }) = self.heal(node, attempt) else { return Ok(()) };
+        let left = self.heal(node, attempt).and_then(|attempt| self.retry(node, attempt, tasks));
+        let Some(Attempt { failure, .. }) = left else { return Ok(()) };
+        self.settle_failed(node, failure)
+    }
+
+    /// Ends a node that cannot begin to work.
+    fn settle_failed(&mut self, node: &PlannedNode, failure: Failure) -> Result<(), RunError> {
         let record = self.failed(node, &failure);
-        self.end(node, record, Some(failure), started_at, took)
+        self.end(node, record, Some(failure), Timestamp::now(), Duration::ZERO)
+    }
+
+    /// Ends a node that the run was not asked for and that is not in the
+    /// store; where a node that was asked for needs it, that is a failure.
+    fn leave_out(&mut self, node: &PlannedNode) -> Result<(), RunError> {
+        let reason = self.walk.selection.why_left_out(&node.name);
+        let needed = self.walk.selection.needs(&node.name);
+        let failure = needed.then(|| Failure::environment(reason.clone()));
+        let record = InputRecord { reason: Some(reason), ..blank(node, Outcome::Skipped) };
+        self.end(node, record, failure, Timestamp::now(), Duration::ZERO)
     }
 
     fn settle(&mut self, node: &PlannedNode, outcome: Outcome, reason: String) -> Result<(), RunError> {

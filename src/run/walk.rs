@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::RunError;
 use super::key::{Key, key};
 use super::record::blank;
+use super::selection::Selection;
 use crate::dag::{Dag, Edge};
 use crate::event::Outcome;
 use crate::node::{Artifact, Class, Context, Failure, InputRecord, SubjectInputs, World};
@@ -19,6 +20,8 @@ pub(super) struct Walk<'a> {
     pub plan: &'a Plan,
     pub dag: &'a Dag,
     pub world: Arc<World>,
+    /// The part of the plan that is asked for.
+    pub selection: &'a Selection,
     /// The run's directory, for work directories and logs; absolute.
     run_dir: PathBuf,
     /// Absolute directories of the plan's files, by the files.
@@ -37,6 +40,7 @@ impl<'a> Walk<'a> {
         plan: &'a Plan,
         dag: &'a Dag,
         world: Arc<World>,
+        selection: &'a Selection,
         state_dir: &'a Path,
         unmet: BTreeMap<String, String>,
     ) -> Result<Self, RunError> {
@@ -59,7 +63,7 @@ impl<'a> Walk<'a> {
                 parts.entry(node).or_default().push(subject);
             }
         }
-        Ok(Self { plan, dag, world, run_dir, bases, unmet, done: BTreeMap::new(), parts })
+        Ok(Self { plan, dag, world, selection, run_dir, bases, unmet, done: BTreeMap::new(), parts })
     }
 
     /// What a node is given: what others left, its directories, no services.
@@ -189,12 +193,16 @@ impl<'a> Walk<'a> {
 
     /// Earlier results of what primes the services of a node: a server that is
     /// started again for it has to be warmed up again.
-    pub fn stale_priming(&self, node: &str) -> Vec<String> {
+    /// `is_cold` says of what primed one in this run whether that server was
+    /// stopped since.
+    pub fn stale_priming(&self, node: &str, is_cold: impl Fn(&str) -> bool) -> Vec<String> {
         let services: BTreeSet<&str> = self.used_services(node).collect();
         let is_stale = |dependency: &&str| {
             self.plan.nodes[*dependency].kind.class() == Class::Priming
                 && self.used_services(dependency).any(|service| services.contains(service))
-                && self.done.get(*dependency).is_some_and(|record| record.outcome == Outcome::Reused)
+                && self.done.get(*dependency).is_some_and(|record| {
+                    record.outcome == Outcome::Reused || record.outcome.passed() && is_cold(dependency)
+                })
         };
         let dependencies = self.dag.dependencies(node).map(|(dependency, _)| dependency);
         dependencies.filter(is_stale).map(str::to_owned).collect()
@@ -209,6 +217,13 @@ impl<'a> Walk<'a> {
                 record.identity.take();
             }
         }
+    }
+
+    /// Whether a node may run, and not only be taken from the store: it is
+    /// asked for, or primes a server for one that is.
+    pub fn may_run(&self, node: &PlannedNode) -> bool {
+        let primes = node.kind.class() == Class::Priming;
+        self.selection.contains(&node.name) || primes && self.selection.needs(&node.name)
     }
 
     /// Whether a node has a lifetime instead of a result.

@@ -138,6 +138,7 @@ impl<'a> Workshop<'a> {
             remeasure: false,
             require: Vec::new(),
             jobs: rules.jobs,
+            selection: run::Selection::default(),
             wait: false,
             site: BTreeMap::new(),
         };

@@ -304,6 +304,7 @@ pub fn redacting() -> impl Drop {
     settings.add_filter(r"(/[\w.-]+)*/\.tmp\w{6}", "[DIR]");
     settings.add_filter(&PROJECT.replace('.', r"\."), "[PROJECT]");
     settings.add_filter("[0-9a-f]{64}", "[DIGEST]");
+    settings.add_filter(r"\b\d{8}T\d{6}Z-\d+\b", "[RUN]");
     settings.add_filter(r"\b(pid|process|port) \d+", "$1 [N]");
     settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "[INSTANT]");
     settings.add_filter(r"\b\d{4}-\d\d-\d\d\b", "[DATE]");

@@ -2,6 +2,7 @@
 //! that do not fit together, and nodes that nothing uses.
 
 mod inputs;
+mod resources;
 mod serving;
 mod unused;
 
@@ -16,6 +17,7 @@ use super::{Plan, PlannedNode, yaml};
 pub(super) fn review(plan: &Plan, mistakes: &mut Mistakes) {
     let mut review = Review { plan, mistakes, texts: HashMap::new() };
     review.settings();
+    review.resources();
     review.inputs();
     review.unused();
     // Nodes of the wrong kind make no sense together.

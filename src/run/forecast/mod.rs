@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use super::key::Key;
 use super::record::{blank, gone, reusable};
 use super::walk::Walk;
-use super::{RunError, unmet};
+use super::{RunError, Selection, unmet};
 use crate::dag::{Dag, Edge};
 use crate::event::Outcome;
 use crate::node::{Class, Context, InputRecord, World};
@@ -44,6 +44,8 @@ pub struct Question<'a> {
     pub site: &'a BTreeMap<String, String>,
     /// Whether measurements would be made again although results are there.
     pub remeasure: bool,
+    /// The part of the plan that would be run.
+    pub selection: Selection,
     /// The time to which results age.
     pub now: Timestamp,
     /// The last result of each node, by the state.
@@ -74,7 +76,7 @@ impl<'a> Forecaster<'a> {
     fn new(question: &'a Question<'a>) -> Result<Self, RunError> {
         let Question { plan, dag, world, state_dir, .. } = question;
         let unmet = unmet(plan, question.site, world);
-        let walk = Walk::new(plan, dag, Arc::clone(world), state_dir, unmet)?;
+        let walk = Walk::new(plan, dag, Arc::clone(world), &question.selection, state_dir, unmet)?;
         let (nodes, keys, measured) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Ok(Self { walk, question, nodes, keys, measured })
     }
@@ -184,7 +186,7 @@ impl<'a> Forecaster<'a> {
     }
 
     fn must_measure(&self, node: &PlannedNode) -> bool {
-        self.question.remeasure && node.kind.class().is_measured()
+        self.question.remeasure && node.kind.class().is_measured() && self.walk.may_run(node)
     }
 
     fn reuse(&mut self, node: &PlannedNode, record: InputRecord, stored: &StoredResult) {
@@ -215,6 +217,11 @@ impl<'a> Forecaster<'a> {
     /// The node would run. Where no reason is given, it is what differs from
     /// its last result.
     fn run(&mut self, node: &PlannedNode, reason: Option<String>, stored: Option<StoredResult>) {
+        if !self.walk.may_run(node) {
+            let reason = self.walk.selection.why_left_out(&node.name);
+            self.leave_out(node, Outcome::Skipped, reason);
+            return;
+        }
         let mut decided = self.node(node, Action::Run);
         decided.last_took_ms = self.took_before(&node.name).or(stored.map(|stored| stored.took_ms));
         let key = self.keys.get(&node.name);
@@ -255,7 +262,7 @@ impl<'a> Forecaster<'a> {
 
     /// What primed the services of a node that runs runs again.
     fn prime_again(&mut self, user: &str) {
-        for name in self.walk.stale_priming(user) {
+        for name in self.walk.stale_priming(user, |_| false) {
             self.walk.done.remove(&name);
             if !self.nodes.get(user).is_some_and(|user| user.may_be_reused) {
                 self.measured.insert(name.clone());

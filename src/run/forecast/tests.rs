@@ -71,6 +71,7 @@ impl Scene {
             state_dir: &self.dir.path().join("state"),
             site: &BTreeMap::new(),
             remeasure,
+            selection: Selection::default(),
             now: jiff::Timestamp::now(),
             last: self.last.clone(),
         })

@@ -7,23 +7,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-
-use jiff::Timestamp;
 
 use super::Scheduler;
+use super::retrying::Attempt;
 use crate::dag::Edge;
-use crate::event::{Event, Outcome};
+use crate::event::Outcome;
 use crate::node::{Failure, FailureKind, InputRecord};
 use crate::plan::PlannedNode;
 use crate::run::Foresight;
 use crate::run::key::counted;
 use crate::run::record::{environment_gone, gone};
 use crate::store::Recorded;
-use crate::value::Digest;
 
 /// What a run has healed so far.
 #[derive(Default)]
@@ -42,14 +37,6 @@ impl Repairs {
     pub fn reason(&self, node: &str) -> Option<String> {
         self.begun.get(node).map(|lost| format!("made again, because {lost} was damaged in the store"))
     }
-}
-
-/// Work of a node that failed.
-pub(super) struct Attempt {
-    pub failure: Failure,
-    pub key: Option<Digest>,
-    pub started_at: Timestamp,
-    pub took: Duration,
 }
 
 impl Scheduler<'_> {
@@ -74,15 +61,11 @@ impl Scheduler<'_> {
                 .join("; "),
         };
         self.try_again(node, &attempt, &format!("{why}; then {} is tried again", node.name));
+        self.agenda.add(&node.name);
         for (input, lost) in damaged {
             self.make_again(&input, lost);
         }
         None
-    }
-
-    /// Whether nothing new is begun any more.
-    fn is_ending(&self) -> bool {
-        *self.walk.world.cancelled.borrow() || (self.failed.is_some() && !self.options.keep_going)
     }
 
     /// Reused nodes whose results a node reads and that have lost something,
@@ -109,27 +92,6 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Ends an attempt of a node, which is due again.
-    fn try_again(&mut self, node: &PlannedNode, attempt: &Attempt, why: &str) {
-        let Attempt { failure, key, started_at, took } = attempt;
-        let mut record = self.failed(node, failure);
-        record.key = *key;
-        record.reason = record.reason.map(|reason| format!("{reason}; {why}"));
-        self.record(node, &record, *started_at, *took);
-        let context = self.walk.context(node);
-        note(&context.log, self.attempt(&node.name), record.reason.as_deref().unwrap_or_default());
-        (self.walk.world.events)(Event::NodeRetried {
-            node: node.name.clone(),
-            reason: format!("{}; {why}", failure.message),
-            took: *took,
-            log_tail: failure.log_tail.clone(),
-        });
-        *self.attempts.entry(node.name.clone()).or_insert(1) += 1;
-        let _ = fs::remove_dir_all(&context.work);
-        self.renew_services(&node.name);
-        self.agenda.add(&node.name);
-    }
-
     /// Takes back that a node was reused.
     fn make_again(&mut self, name: &str, lost: String) {
         // What was read ahead is older than the damage.
@@ -151,7 +113,7 @@ impl Scheduler<'_> {
 
     /// Has the services of a node start for it although they have failed or
     /// are settled.
-    fn renew_services(&mut self, name: &str) {
+    pub(super) fn renew_services(&mut self, name: &str) {
         let services: Vec<String> = self.walk.used_services(name).map(str::to_owned).collect();
         for service in services {
             if self.services.get(&service).is_some_and(|slot| slot.has_failed()) {
@@ -222,12 +184,4 @@ impl Scheduler<'_> {
         };
         self.walk.dag.dependents(name).filter(differs).collect()
     }
-}
-
-/// Writes the end of an attempt into the node's log, between what it and the
-/// next one wrote. Where that cannot be, the state still has it.
-fn note(log: &Path, attempt: u32, reason: &str) {
-    let opened = log.parent().map(fs::create_dir_all).and_then(Result::ok);
-    let file = opened.and_then(|()| fs::OpenOptions::new().create(true).append(true).open(log).ok());
-    let _ = file.map(|mut file| writeln!(file, "orchestrate: attempt {attempt} failed: {reason}"));
 }
