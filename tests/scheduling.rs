@@ -133,7 +133,7 @@ mod resources {
     }
 
     #[test]
-    fn more_processors_than_the_machine_has_means_that_a_node_runs_alone() {
+    fn more_processors_than_the_machine_has_means_all_of_them() {
         let takers: String =
             (0..2).map(|number| node(&format!("n{number}"), CROWD, "resources: {cpu: 10000}")).collect();
         let scene = plan("", &takers);
@@ -148,7 +148,54 @@ mod resources {
         let ended = apply(&scene, &[]);
         assert_eq!(ended.code, Some(3), "{}", ended.stderr);
         let failures = ended.failures();
-        assert!(failures.contains("it takes 4096 of `gpu` and this machine has"), "{failures}");
+        assert!(failures.contains("it takes 4096 of `gpu` and there is 0"), "{failures}");
+    }
+
+    /// Two servers that take the same token, and users of them by turns.
+    fn two_servers(more: &str) -> Ended {
+        let scene = Scene::isolated();
+        fs::create_dir(scene.path("side")).unwrap();
+        double::write_plan(&scene, "good", "    resources: {slot: 1, cpu: 10000}");
+        let plan = fs::read_to_string(scene.path("plan.yaml")).unwrap();
+        let user = |name: &str, server: &str, more: &str| {
+            let text = format!("echo ${{nodes.{server}.url}} > out");
+            node(name, &text, more)
+        };
+        let more = [
+            "  other:
+    serve: {bundle: '${nodes.bundle}', model_name: good}
+    resources: {slot: 1}
+"
+            .to_owned(),
+            user("first", "server", "needs: [warmup]"),
+            user("second", "other", "resources: {cpu: 10000}\n    needs: [first]"),
+            user("third", "server", &format!("needs: [second]{more}")),
+        ];
+        let plan = plan.replace("nodes:\n", "resources: {slot: 1}\nnodes:\n") + &more.concat();
+        scene.write("plan.yaml", plan);
+        let side_dir = scene.path("side");
+        let scene = scene.with("SIDE", side_dir);
+        let ended = apply(&scene, &["--jobs", "4"]);
+        scene.assert_nothing_runs();
+        ended
+    }
+
+    #[test]
+    fn a_server_that_holds_what_another_needs_is_stopped_while_nobody_uses_it() {
+        let ended = two_servers("");
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.nodes("failed"), [""; 0]);
+    }
+
+    #[test]
+    fn a_node_that_takes_what_its_own_server_has_is_told_so() {
+        let ended = two_servers("\n    resources: {slot: 1}");
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        let failures = ended.failures();
+        assert!(
+            failures.contains("with the servers it uses it takes 2 of `slot` and there is 1"),
+            "{failures}"
+        );
     }
 
     #[test]

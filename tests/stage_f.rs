@@ -22,6 +22,8 @@ use support::{Ended, PROJECT, Running, Scene, signal, wait_for};
 
 /// A first run downloads everything.
 const LONG: Duration = Duration::from_secs(1200);
+/// How soon nothing is left of a run that was killed.
+const PROMPT: Duration = Duration::from_secs(2);
 const PLAN: &str = "plans/stage-f.yaml";
 /// The evidence files of a subject, and the kind of node that wrote each.
 const ROLES: [(&str, &str); 10] = [
@@ -44,6 +46,7 @@ fn stage_f_runs_end_to_end() {
     stage.qualifies(seed);
     stage.reuses_everything(seed);
     stage.survives_a_killed_server(seed + 1);
+    stage.leaves_nothing_when_it_is_killed(seed + 1);
     stage.repeats_only_what_is_needed(seed + 1);
     a_damaged_model_is_not_validated(&stage);
 }
@@ -157,12 +160,7 @@ impl Stage {
 
     fn survives_a_killed_server(&self, seed: u64) {
         println!("another load, and a server that is killed in the middle of it");
-        let running = self.start(seed);
-        let records = wait_for("the first answer of the load", LONG, || {
-            assert!(running.stderr().lines().all(|line| !line.starts_with("failed")), "{}", running.stderr());
-            let records = self.load_records()?;
-            (fs::metadata(&records).ok()?.len() > 0).then_some(records)
-        });
+        let (running, records) = self.in_the_middle_of_the_load(seed);
         let server = server_below(running.pid());
         println!("  SIGKILL to process {server} after {} records", lines(&records));
         let killed = Instant::now();
@@ -177,6 +175,39 @@ impl Stage {
         assert!(failures.lines().filter(|line| line.contains('│')).count() >= 5, "{failures}");
         self.scene.assert_nothing_runs();
         assert_eq!(self.subject("llama-cpp")["status"], "family-validated");
+    }
+
+    fn leaves_nothing_when_it_is_killed(&self, seed: u64) {
+        println!("the same load, and an orchestrator that is killed in the middle of it");
+        let (running, records) = self.in_the_middle_of_the_load(seed);
+        let below = tree::descendants(running.pid());
+        let commands: Vec<String> =
+            below.iter().filter_map(|process| tree::command_of(process.identity.pid)).collect();
+        for part in ["llama-server", "aiperf", "__supervise"] {
+            assert!(commands.iter().any(|command| command.contains(part)), "{part}: {commands:#?}");
+        }
+        println!("  SIGKILL above {} processes after {} records", below.len(), lines(&records));
+        signal(running.pid(), Signal::KILL);
+        let killed = Instant::now();
+        wait_for("the end of everything below it", PROMPT, || {
+            below.iter().all(|process| !process.identity.is_alive()).then_some(())
+        });
+        println!("  all gone {} ms after the kill", killed.elapsed().as_millis());
+        drop(running);
+        self.scene.assert_nothing_runs();
+    }
+
+    /// A run whose load has brought its first answer, and where that is.
+    fn in_the_middle_of_the_load(&self, seed: u64) -> (Running, PathBuf) {
+        let before = self.scene.state().latest_run(None).unwrap();
+        let running = self.start(seed);
+        let records = wait_for("the first answer of the load", LONG, || {
+            assert!(running.stderr().lines().all(|line| !line.starts_with("failed")), "{}", running.stderr());
+            let records =
+                self.load_records().filter(|_| self.scene.state().latest_run(None).unwrap() != before)?;
+            (fs::metadata(&records).ok()?.len() > 0).then_some(records)
+        });
+        (running, records)
     }
 
     fn repeats_only_what_is_needed(&self, seed: u64) {

@@ -31,19 +31,15 @@ impl Resources {
         Self { total, taken: BTreeMap::new(), reserved: Amounts::new() }
     }
 
-    /// What a node takes here: more processors than there are means all of them.
-    pub fn demand(&self, wanted: &Amounts) -> Amounts {
-        let mut demand = wanted.clone();
-        if let Some(cpu) = demand.get_mut(CPU) {
-            *cpu = (*cpu).min(self.total[CPU]);
-        }
-        demand
+    /// How many processors there are.
+    pub fn processors(&self) -> u32 {
+        amount_of(&self.total, CPU)
     }
 
     /// What this machine can never give, in words.
     pub fn lacks(&self, demand: &Amounts) -> Option<String> {
         let (name, amount) = demand.iter().find(|(name, amount)| amount_of(&self.total, name) < **amount)?;
-        Some(format!("it takes {amount} of `{name}` and this machine has {}", amount_of(&self.total, name)))
+        Some(format!("it takes {amount} of `{name}` and there is {}", amount_of(&self.total, name)))
     }
 
     /// Whether an amount is free and not waited for by those that come first.
@@ -124,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn more_processors_than_there_are_means_all_and_a_missing_accelerator_is_said() {
+    fn a_missing_accelerator_is_said() {
         let machine = machine();
-        assert_eq!(machine.demand(&amounts([("cpu", 64)])), amounts([("cpu", 4)]));
+        assert_eq!(machine.processors(), 4);
         assert_eq!(machine.lacks(&amounts([("gpu", 1)])), None);
         let lacking = machine.lacks(&amounts([("gpu", 2)])).unwrap();
-        assert_eq!(lacking, "it takes 2 of `gpu` and this machine has 1");
+        assert_eq!(lacking, "it takes 2 of `gpu` and there is 1");
     }
 }

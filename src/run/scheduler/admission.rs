@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Scheduler;
 use crate::node::Failure;
-use crate::plan::PlannedNode;
+use crate::plan::{CPU, PlannedNode};
 use crate::run::resources::Amounts;
 use crate::run::{RunError, priority};
 
@@ -13,7 +13,7 @@ impl Scheduler<'_> {
     /// Whether a node may start now; one that may not is looked at again when
     /// something that runs has ended.
     pub(super) fn may_start(&mut self, node: &PlannedNode) -> bool {
-        let demands = self.demands(node);
+        let demands = self.demands(node, |service| !self.is_up(service));
         let total = total(&demands);
         let fits = self.resources.has(&total);
         if fits && self.running.len() < self.options.jobs && !self.is_disturbed_by(node) {
@@ -29,21 +29,31 @@ impl Scheduler<'_> {
         false
     }
 
-    /// What this machine can never give a node, as the reason it cannot run.
+    /// What this machine can never give a node and its services together, as
+    /// the reason it cannot run.
     pub(super) fn lacks(&self, node: &PlannedNode) -> Option<Failure> {
-        let lacks = self.resources.lacks(&total(&self.demands(node)))?;
+        let lacks = self.resources.lacks(&total(&self.demands(node, |_| true)))?;
         Some(Failure::environment(format!(
-            "{lacks}; correct `resources` in the plan, or run it on another machine"
+            "with the servers it uses {lacks}; correct `resources` in the plan, or run it on another machine"
         )))
     }
 
-    /// What a node takes, and what the services take that would start for it.
-    fn demands(&self, node: &PlannedNode) -> Vec<(String, Amounts)> {
-        let starting = self.walk.used_services(&node.name).filter(|service| !self.is_up(service));
-        let names = starting.chain([node.name.as_str()]);
-        let wanted = names.map(|name| (name, &self.walk.plan.nodes[name].resources));
-        let wanted = wanted.filter(|(_, wanted)| !wanted.is_empty());
-        wanted.map(|(name, wanted)| (name.to_owned(), self.resources.demand(wanted))).collect()
+    /// What a node takes, and what those of its services take that are asked
+    /// for. More processors than there are for all of them means what is left.
+    fn demands(&self, node: &PlannedNode, is_asked: impl Fn(&str) -> bool) -> Vec<(String, Amounts)> {
+        let mut processors = self.resources.processors();
+        let mut demands = Vec::new();
+        for name in self.walk.used_services(&node.name).chain([node.name.as_str()]) {
+            let mut demand = self.walk.plan.nodes[name].resources.clone();
+            if let Some(cpu) = demand.get_mut(CPU) {
+                *cpu = (*cpu).min(processors);
+                processors -= *cpu;
+            }
+            if !demand.is_empty() && (name == node.name || is_asked(name)) {
+                demands.push((name.to_owned(), demand));
+            }
+        }
+        demands
     }
 
     /// Whether a service is being started or runs.
@@ -94,8 +104,7 @@ impl Scheduler<'_> {
             }
         }
         if idle.is_empty() {
-            let failure =
-                Failure::failed("it waits for what nobody gives back; this is a mistake of this program");
+            let failure = Failure::failed("it waits for what nobody has; this is a mistake of this program");
             self.settle_failed(node, failure)?;
         }
         self.look_at_held();
