@@ -119,6 +119,29 @@ mod retries {
     }
 }
 
+mod time_limits {
+    use super::*;
+
+    #[test]
+    fn a_node_ends_with_everything_it_started_before_the_next_one_begins() {
+        let deaf = "trap \"\" TERM; echo working; sleep 60 & sleep 60; echo x > out";
+        let witness = "ls /proc/[0-9]*/environ | xargs grep -ls DEAF=$SIDE > $SIDE/alive; echo x > out";
+        let text = node("deaf", deaf, "timeout: 300ms")
+            .replace("environment: {", "environment: {DEAF: '${env.SIDE}', ")
+            + &node("witness", witness, "resources: {turn: 1}");
+        let text = text.replace("timeout: 300ms", "timeout: 300ms\n    resources: {turn: 1}");
+        let scene = plan("resources: {turn: 1}", &text);
+        let ended = apply(&scene, &["--keep-going"]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let failures = ended.failures();
+        assert!(failures.contains("it took longer than its timeout of 0.3 s; raise `timeout`"), "{failures}");
+        assert!(failures.contains("│ working"), "{failures}");
+        assert_eq!(ended.nodes("succeeded"), ["witness"], "{}", ended.stderr);
+        assert_eq!(side(&scene, "alive"), "");
+        scene.assert_nothing_runs();
+    }
+}
+
 mod resources {
     use super::*;
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::{Artifact, Failure, Kind};
+use super::{Artifact, Failure, FailureKind, Kind};
 use crate::engine::EngineSettings;
 use crate::event::{Event, Outcome};
 use crate::evidence::bundle::Bundle;
@@ -147,6 +148,44 @@ pub struct Context {
     pub services: BTreeMap<String, Arc<LiveService>>,
     /// The plan's subjects, for nodes that read them.
     pub subjects: Vec<SubjectInputs>,
+    /// When its time is up, where the plan limits it.
+    pub deadline: Option<Deadline>,
+}
+
+/// The end of the time that a node may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline {
+    at: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    /// The end of a time that begins now.
+    #[must_use]
+    pub fn after(limit: Duration) -> Self {
+        Self { at: Instant::now() + limit, limit }
+    }
+
+    /// The moment itself.
+    #[must_use]
+    pub fn at(self) -> Instant {
+        self.at
+    }
+
+    /// Waits until the time is up.
+    async fn passed(self) -> Failure {
+        tokio::time::sleep_until(self.at).await;
+        self.failure()
+    }
+
+    /// What became of a node whose time is up.
+    #[must_use]
+    pub fn failure(self) -> Failure {
+        Failure::failed(format!(
+            "it took longer than its timeout of {} s; raise `timeout` in the plan if that is too short",
+            self.limit.as_secs_f64()
+        ))
+    }
 }
 
 impl World {
@@ -319,8 +358,8 @@ impl Context {
     }
 
     /// Runs a program to its end in the work directory, its output in the
-    /// node's log. It is ended when the user stops the run or a service the
-    /// node uses dies.
+    /// node's log. It is ended when the user stops the run, the node's time is
+    /// up or a service it uses dies.
     pub async fn run(
         &self,
         argv: Vec<String>,
@@ -366,7 +405,8 @@ impl Context {
         // The tree is gone either way; what matters is why it was ended.
         let _ = child.wait().await;
         self.world.leases.ended(&self.node, held);
-        Err(interruption)
+        let is_told = interruption.log_tail.is_some() || interruption.kind == FailureKind::Cancelled;
+        Err(if is_told { interruption } else { interruption.with_log(self.log_tail()) })
     }
 
     /// Starts a child, which is leased when this returns. Whoever waits for
@@ -382,8 +422,19 @@ impl Context {
         Ok(child)
     }
 
-    /// Waits until the user stops the run or a service of the node dies.
+    /// Waits until the user stops the run, the node's time is up or a service
+    /// of the node dies.
     pub async fn interrupted(&self) -> Failure {
+        match self.deadline {
+            None => self.stopped_or_bereft().await,
+            Some(deadline) => tokio::select! {
+                failure = self.stopped_or_bereft() => failure,
+                failure = deadline.passed() => failure,
+            },
+        }
+    }
+
+    async fn stopped_or_bereft(&self) -> Failure {
         let mut cancelled = self.world.cancelled.clone();
         let user = async {
             // A run whose sender is gone cannot be cancelled any more.

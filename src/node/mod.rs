@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use aiperf::{Aiperf, Dataset};
-pub use context::{Context, GRACE, InputRecord, LiveService, Programs, SubjectInputs, World};
+pub use context::{Context, Deadline, GRACE, InputRecord, LiveService, Programs, SubjectInputs, World};
 pub use failure::{Failure, FailureKind};
 pub use pin_corpus::PinCorpus;
 pub use serve::{RunningService, Serve};

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::key::Key;
 use super::services::{Slot, explain};
-use crate::node::{Context, Failure, Kind, LiveService, Produced};
+use crate::node::{Context, Deadline, Failure, GRACE, Kind, LiveService, Produced};
 use crate::value::Digest;
 
 /// What a task brings back.
@@ -45,7 +45,8 @@ pub(super) async fn execute(
         Err(failure) => Err(failure),
         Ok(live) => {
             context.services = live;
-            match within(timeout, kind.execute(&context)).await {
+            context.deadline = timeout.map(Deadline::after);
+            match within(context.deadline, kind.execute(&context)).await {
                 Err(failure) => Err(explain(failure, &context.services).await),
                 Ok(produced) => unchanged(&kind, &context, &key).map(|()| produced),
             }
@@ -89,15 +90,16 @@ async fn start_services(needed: &[NeededService]) -> Result<BTreeMap<String, Arc
     Ok(live)
 }
 
+/// How long a node may take to end what it runs after its time is up: the
+/// grace of its programs and what follows it.
+const TIDY_UP: Duration = Duration::from_secs(GRACE.as_secs() + 5);
+
+/// Waits for work that ends by itself when its time is up, and gives it up
+/// where it does not.
 async fn within<T>(
-    timeout: Option<Duration>,
+    deadline: Option<Deadline>,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let Some(limit) = timeout else { return work.await };
-    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-        Err(Failure::failed(format!(
-            "it took longer than its timeout of {} s; raise `timeout` in the plan if that is too short",
-            limit.as_secs()
-        )))
-    })
+    let Some(deadline) = deadline else { return work.await };
+    tokio::time::timeout_at(deadline.at() + TIDY_UP, work).await.unwrap_or_else(|_| Err(deadline.failure()))
 }

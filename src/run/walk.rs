@@ -77,6 +77,7 @@ impl<'a> Walk<'a> {
             log: dir.join("log"),
             inputs: self.inputs(&node.name),
             services: BTreeMap::new(),
+            deadline: None,
             subjects: if node.kind.reads_subjects() { self.subjects() } else { Vec::new() },
         }
     }
