@@ -273,6 +273,9 @@ mod selection {
     #[test]
     fn until_runs_a_node_and_what_it_depends_on() {
         let scene = plan("", STAGES);
+        let told = scene.run(&["plan", "plan.yaml", "--until", "second", "--json"]);
+        let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+        assert_eq!((&told["totals"]["run"], &told["totals"]["blocked"]), (&2.into(), &2.into()), "{told}");
         let ended = apply(&scene, &["--until", "second"]);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         assert_eq!(ended.nodes("succeeded"), ["first", "second"]);

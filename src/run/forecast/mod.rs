@@ -242,6 +242,10 @@ impl<'a> Forecaster<'a> {
             self.nodes.insert(node.name.clone(), decided);
             return;
         }
+        if !self.walk.may_run(node) {
+            self.leave_out(node, Outcome::Skipped, self.walk.selection.why_left_out(&node.name));
+            return;
+        }
         let measured = waits.iter().any(|input| self.measured.contains(input));
         let may_be_reused = !measured && !self.must_measure(node);
         if !may_be_reused {
