@@ -210,7 +210,7 @@ fn a_server_whose_bundle_was_damaged_starts_after_the_bundle_is_made_again() {
     doing       server: starting
     doing       warmup: request 1 of 2
     succeeded   warmup [TIME]: measurement 2 under this key; all are kept
-    succeeded   server [TIME]
+    succeeded   server [TIME]: stopped after [TIME]; processes gone, port free
     nodes       4 succeeded
     ");
     assert_eq!(attempts(&scene, "server"), [(1, "succeeded".to_owned())]);

@@ -185,7 +185,7 @@ mod servers {
         let (scene, ended) = serving("good", &format!("      port: {port}"));
         assert_eq!(ended.code, Some(3), "{}", ended.stderr);
         let failures = ended.failures();
-        let taken = format!("port {port} is taken by process {}; stop it", std::process::id());
+        let taken = format!("port {port} is taken by process {} (", std::process::id());
         assert!(failures.contains(&taken), "{failures}");
         scene.assert_clean(&["build_bundle", "fetch"]);
         drop(holder);
@@ -212,7 +212,10 @@ mod servers {
         let ended = running.wait();
         assert_eq!(ended.code, Some(3), "{}", ended.stderr);
         let failures = ended.failures();
-        let us = format!("port {port} is answered by a process that is not ours, {}", std::process::id());
+        let us = format!(
+            "port {port} is answered by a process that is not ours, process {} (",
+            std::process::id()
+        );
         assert!(failures.contains(&us), "{failures}");
         scene.assert_clean(&["build_bundle", "fetch"]);
     }

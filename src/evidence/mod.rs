@@ -24,6 +24,7 @@ pub mod request;
 #[cfg(test)]
 mod sample;
 pub mod service;
+pub mod teardown;
 pub mod timing;
 pub mod validation;
 pub mod warmup;

@@ -1,9 +1,12 @@
 //! How a server proved to be ours, and what it reported.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bundle::Setting;
+use super::teardown::Teardown;
 use crate::value::Digest;
 
 /// A server that was started for this run and proved to be ours.
@@ -19,6 +22,9 @@ pub struct Service {
     pub model_name: String,
     /// The command as launched; places are replaced by their names.
     pub command: Vec<String>,
+    /// The environment as launched.
+    #[serde(default)]
+    pub environment: LaunchEnvironment,
     /// Milliseconds from launch to the first ready answer.
     pub ready_after_ms: u64,
     /// Every proof, in the order it was made.
@@ -29,6 +35,21 @@ pub struct Service {
     pub settings: Vec<Setting>,
     /// What the engine says of itself, as received, without private paths.
     pub reported: serde_json::Value,
+    /// How it ended and what was left of it; absent while it runs, and so in
+    /// what the nodes that used it name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teardown: Option<Teardown>,
+}
+
+/// The variables that a server was launched with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LaunchEnvironment {
+    /// Variables that the plan sets; places are replaced by their names, and
+    /// `***` stands for a value whose name says that it is a secret.
+    pub set: BTreeMap<String, String>,
+    /// Names of the variables that every program gets. Their values say whose
+    /// machine it is, and none decides how an engine computes.
+    pub inherited: Vec<String>,
 }
 
 /// One thing that shows a server is the one we started.
@@ -38,6 +59,14 @@ pub struct Proof {
     pub what: String,
     /// By which observation.
     pub shown_by: String,
+}
+
+impl Proof {
+    /// Something that was shown, and by which observation.
+    #[must_use]
+    pub fn new(what: &str, shown_by: impl Into<String>) -> Self {
+        Self { what: what.to_owned(), shown_by: shown_by.into() }
+    }
 }
 
 /// One identified request and its answer.

@@ -1,5 +1,6 @@
 //! What the machine is and what it has: facts, never a panic.
 
+mod gpu_memory;
 mod requirement;
 mod shim;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+pub use gpu_memory::gpu_memory_in_use;
 pub use requirement::{Requirement, Unmet};
 
 use crate::evidence::host::{Cpu, Gpu, Gpus, Host};

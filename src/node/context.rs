@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Artifact, Failure, FailureKind, Kind};
+use super::{Artifact, Failure, FailureKind, Kind, Socket};
 use crate::engine::EngineSettings;
 use crate::event::{Event, Outcome};
 use crate::evidence::bundle::Bundle;
@@ -107,6 +107,8 @@ pub struct LiveService {
     pub work: PathBuf,
     /// How it proved to be ours, in the store.
     pub evidence_digest: Digest,
+    /// Where it listens, and below whom.
+    pub socket: Socket,
     /// Holds the cause once the server has died.
     pub died: watch::Receiver<Option<Failure>>,
 }
@@ -185,6 +187,22 @@ impl Deadline {
             "it took longer than its timeout of {} s; raise `timeout` in the plan if that is too short",
             self.limit.as_secs_f64()
         ))
+    }
+}
+
+impl LiveService {
+    /// Whether it still lives and still has its port to itself, asked right
+    /// before a node uses it.
+    pub fn still_ours(&self) -> Result<(), Failure> {
+        if let Some(death) = self.died.borrow().clone() {
+            return Err(death);
+        }
+        self.socket.require_ours()?.map(drop).ok_or_else(|| {
+            Failure::failed(format!(
+                "the server of {} no longer listens on port {}; its log says why",
+                self.model_name, self.socket.port
+            ))
+        })
     }
 }
 

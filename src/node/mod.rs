@@ -13,7 +13,6 @@ mod failure;
 mod fetch;
 mod pin_corpus;
 mod probe_host;
-mod proof;
 mod python_env;
 mod render_matrix;
 mod run;
@@ -38,7 +37,7 @@ pub use aiperf::{Aiperf, Dataset};
 pub use context::{Context, Deadline, GRACE, InputRecord, LiveService, Programs, SubjectInputs, World};
 pub use failure::{Failure, FailureKind};
 pub use pin_corpus::PinCorpus;
-pub use serve::{RunningService, Serve};
+pub use serve::{RunningService, Serve, Socket, Stopped};
 pub use settings::{Unfit, Wanted};
 pub use subject::SubjectRecord;
 

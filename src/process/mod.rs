@@ -22,6 +22,7 @@ pub mod protocol;
 pub mod supervisor;
 mod teardown;
 pub mod tree;
+pub mod usage;
 
 pub use child::{Child, Command, Stopper, run, spawn, this_executable};
 pub use environment::base_environment;
@@ -33,3 +34,4 @@ pub use port::{HeldPort, Listener, PortError, free_port, listeners_of, require_f
 pub use probe::{ProbeError, find_program, output_of};
 pub use protocol::{Cause, Ended, Exit, NamedProcess};
 pub use tree::Identity;
+pub use usage::Usage;

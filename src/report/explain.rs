@@ -34,6 +34,7 @@ pub fn text(explained: &Explanation, width: usize, paint: Paint) -> String {
     entry("would", wrapped(&would(forecast), columns));
     entry("damaged", explained.damaged.iter().map(|what| damaged(what)).collect());
     entry("last", wrapped(&last(explained), columns));
+    entry("ended", said_of_service(explained).iter().flat_map(|said| wrapped(said, columns)).collect());
     let retried = explained.last.iter().filter_map(|last| last.retried.as_deref());
     entry("retried", retried.flat_map(|reason| wrapped(&printable(reason), columns)).collect());
     entry("measured", measured(&explained.measurements));
@@ -116,6 +117,13 @@ fn last(explained: &Explanation) -> String {
         (true, Some(_)) => "",
     };
     format!("{} under the key {key}…{compared}", last.at)
+}
+
+/// How a server was stopped; of other nodes their results tell.
+fn said_of_service(explained: &Explanation) -> Option<String> {
+    let is_service = matches!(explained.forecast.action, Action::Start | Action::NotNeeded);
+    let last = explained.last.as_ref().filter(|_| is_service)?;
+    last.said.as_deref().map(printable)
 }
 
 fn inputs(inputs: &[ExplainedInput]) -> Vec<String> {

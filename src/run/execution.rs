@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::key::Key;
-use super::services::{Slot, explain};
+use super::services::{Lost, Slot, explain};
 use crate::node::{Context, Deadline, Failure, GRACE, Kind, LiveService, Produced};
 use crate::value::Digest;
 
@@ -20,6 +20,8 @@ pub(super) struct Finished {
     pub key: Key,
     pub services: BTreeMap<String, Digest>,
     pub result: Result<Produced, Failure>,
+    /// The server whose death made it fail, if that is why.
+    pub lost: Option<Lost>,
     pub work: PathBuf,
 }
 
@@ -41,13 +43,18 @@ pub(super) async fn execute(
     started_at: Timestamp,
 ) -> Finished {
     let started = Instant::now();
+    let mut lost = None;
     let result = match start_services(&needed).await {
         Err(failure) => Err(failure),
         Ok(live) => {
             context.services = live;
             context.deadline = timeout.map(Deadline::after);
-            match within(context.deadline, kind.execute(&context)).await {
-                Err(failure) => Err(explain(failure, &context.services).await),
+            match work(&kind, &context).await {
+                Err(failure) => {
+                    let (failure, died) = explain(failure, &context.services).await;
+                    lost = died.and_then(|died| lost_of(&needed, &died));
+                    Err(failure)
+                }
                 Ok(produced) => unchanged(&kind, &context, &key).map(|()| produced),
             }
         }
@@ -60,8 +67,22 @@ pub(super) async fn execute(
         key,
         services: services.collect(),
         result,
+        lost,
         work: context.work.clone(),
     }
+}
+
+/// Does the node's own work, on servers that are still ours.
+async fn work(kind: &Kind, context: &Context) -> Result<Produced, Failure> {
+    for service in context.services.values() {
+        service.still_ours()?;
+    }
+    within(context.deadline, kind.execute(context)).await
+}
+
+fn lost_of(needed: &[NeededService], died: &str) -> Option<Lost> {
+    let service = needed.iter().find(|service| service.name == died)?;
+    Some(Lost { service: service.name.clone(), slot: Arc::clone(&service.slot) })
 }
 
 /// A result counts under the key it was begun for only while that is still

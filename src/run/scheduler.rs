@@ -4,6 +4,7 @@
 mod admission;
 mod healing;
 mod priming;
+mod restart;
 mod retrying;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,7 @@ use super::services::{Slot, Slots};
 use super::walk::Walk;
 use super::{Foresight, NodeResult, Options, RunError, standing};
 use crate::event::{Event, Outcome};
-use crate::node::{Class, Context, Failure, FailureKind, InputRecord, SubjectInputs};
+use crate::node::{Class, Context, Failure, FailureKind, InputRecord, Stopped, SubjectInputs};
 use crate::plan::PlannedNode;
 use crate::state::{NodeRow, State};
 
@@ -58,11 +59,13 @@ pub(super) struct Scheduler<'a> {
     forced: BTreeSet<String>,
     /// The number of the attempt that a node is at, where it is not the first.
     attempts: BTreeMap<String, u32>,
+    /// How often a service was started again after it died.
+    restarts: BTreeMap<String, u32>,
     repairs: Repairs,
     retries: Retries,
     resources: Resources,
     /// Services that were stopped to make room, although they have users left.
-    paused: BTreeSet<String>,
+    paused: BTreeMap<String, Stopped>,
     /// Whether the nodes are looked at in the order of their priorities.
     prioritised: bool,
     /// Whether the end of the run that the user asked for is known.
@@ -76,7 +79,7 @@ impl<'a> Scheduler<'a> {
         Self {
             agenda: Agenda::new(walk.dag),
             resources: Resources::new(walk.plan, &walk.world.host),
-            paused: BTreeSet::new(),
+            paused: BTreeMap::new(),
             prioritised: false,
             foresight,
             journal: Journal::new(state, &options.state_dir, &walk.world.run),
@@ -91,6 +94,7 @@ impl<'a> Scheduler<'a> {
             running: BTreeSet::new(),
             forced: BTreeSet::new(),
             attempts: BTreeMap::new(),
+            restarts: BTreeMap::new(),
             repairs: Repairs::default(),
             retries: Retries::default(),
         }
@@ -264,7 +268,7 @@ impl<'a> Scheduler<'a> {
     }
 
     fn finish(&mut self, finished: Finished, tasks: &mut JoinSet<Woken>) -> Result<(), RunError> {
-        let Finished { name, started_at, took, key, services, result, work } = finished;
+        let Finished { name, started_at, took, key, services, result, lost, work } = finished;
         let node = &self.walk.plan.nodes[name.as_str()];
         self.running.remove(&name);
         self.resources.give_back(&name);
@@ -288,7 +292,9 @@ impl<'a> Scheduler<'a> {
             }
             Err(failure) => {
                 let attempt = Attempt { failure, key: Some(key.digest), started_at, took };
-                let left = self.heal(node, attempt).and_then(|attempt| self.retry(node, attempt, tasks));
+                let left = self.heal(node, attempt);
+                let left = left.and_then(|attempt| self.restart(node, attempt, lost.as_ref()));
+                let left = left.and_then(|attempt| self.retry(node, attempt, tasks));
                 let Some(Attempt { failure, .. }) = left else { return Ok(()) };
                 (self.failed(node, &failure), Some(failure))
             }
@@ -337,13 +343,15 @@ impl<'a> Scheduler<'a> {
         let node = &self.walk.plan.nodes[name];
         let running = slot.is_running().await;
         let started = Timestamp::now();
-        let ended = slot.stop().await;
-        let evidence = self.walk.proof_of(name);
+        let stopped = slot.stop().await.or_else(|| self.paused.remove(name));
+        let its_own = stopped.as_ref().and_then(|stopped| stopped.evidence);
+        let evidence = its_own.or_else(|| self.walk.proof_of(name));
         let outputs = self.walk.armed(name).map(|record| record.outputs).unwrap_or_default();
-        let (outcome, reason, failure) = match ended {
-            Some(Ok(())) => (Outcome::Succeeded, None, None),
-            Some(Err(failure)) => (Outcome::Failed, Some(failure.message.clone()), Some(failure)),
-            None if self.paused.contains(name) => (Outcome::Succeeded, None, None),
+        let (outcome, reason, failure) = match stopped.map(|stopped| stopped.result) {
+            Some(Ok(how)) => (Outcome::Succeeded, Some(how), None),
+            Some(Err(failure)) => {
+                (Outcome::Failed, Some(self.walk.world.site.mask(&failure.message)), Some(failure))
+            }
             None if evidence.is_some() => {
                 (Outcome::Reused, Some("not started: every node that uses it was reused".to_owned()), None)
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::node::{Context, Failure, Kind, LiveService, RunningService};
+use crate::node::{Context, Failure, Kind, LiveService, RunningService, Stopped};
 
 /// How long a node that failed waits to learn whether its server died.
 const NEWS_OF_DEATH: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ pub(super) struct Slot {
 enum Running {
     #[default]
     Not,
-    Yes(RunningService),
+    Yes(Box<RunningService>),
     Failed(Failure),
     Stopped,
 }
@@ -50,7 +50,7 @@ impl Slot {
         match serve.start(context).await {
             Ok(service) => {
                 let live = Arc::clone(&service.live);
-                *running = Running::Yes(service);
+                *running = Running::Yes(Box::new(service));
                 Ok(live)
             }
             Err(failure) => {
@@ -79,37 +79,43 @@ impl Slot {
 
     /// Stops the server if it runs. The answer says how it ended, or nothing
     /// if it was never started.
-    pub async fn stop(&self) -> Option<Result<(), Failure>> {
+    pub async fn stop(&self) -> Option<Stopped> {
         let mut running = self.running.lock().await;
         self.in_use.store(false, Ordering::Release);
         match std::mem::replace(&mut *running, Running::Stopped) {
-            Running::Yes(service) => {
-                // The node that used it has shown the log of a server that died.
-                let died = service.live.died.borrow().clone();
-                let died = died.map(|failure| Failure { log_tail: None, ..failure });
-                let stopped = service.stop().await;
-                Some(died.map_or(stopped, Err))
-            }
+            Running::Yes(service) => Some(service.stop().await),
             Running::Failed(failure) => {
                 *running = Running::Failed(failure.clone());
-                Some(Err(Failure { log_tail: None, ..failure }))
+                // The node that needed it has shown its log.
+                Some(Stopped { evidence: None, result: Err(Failure { log_tail: None, ..failure }) })
             }
             Running::Not | Running::Stopped => None,
         }
     }
 }
 
+/// A server that died while a node used it.
+pub(super) struct Lost {
+    /// The service's node.
+    pub service: String,
+    /// What it ran in.
+    pub slot: Arc<Slot>,
+}
+
 /// The death of a service explains the failure of a node better than what
-/// the node saw of it.
-pub(super) async fn explain(failure: Failure, services: &BTreeMap<String, Arc<LiveService>>) -> Failure {
-    for service in services.values() {
+/// the node saw of it. Says which one died, if one did.
+pub(super) async fn explain(
+    failure: Failure,
+    services: &BTreeMap<String, Arc<LiveService>>,
+) -> (Failure, Option<String>) {
+    for (name, service) in services {
         let mut died = service.died.clone();
         let death = tokio::time::timeout(NEWS_OF_DEATH, died.wait_for(Option::is_some)).await;
         if let Ok(Ok(death)) = death
             && let Some(death) = death.clone()
         {
-            return Failure { evidence: failure.evidence, ..death };
+            return (Failure { evidence: failure.evidence, ..death }, Some(name.clone()));
         }
     }
-    failure
+    (failure, None)
 }

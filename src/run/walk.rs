@@ -157,14 +157,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a node left so far. A server that still runs has proved itself to
-    /// the nodes that used it.
+    /// What a node left so far. A server counts as it proved itself to the
+    /// nodes that used it, whether it runs or has been stopped since.
     fn left_by(&self, node: &str) -> Option<Arc<InputRecord>> {
-        if let Some(record) = self.done.get(node) {
-            return Some(Arc::clone(record));
-        }
-        let evidence = self.proof_of(node)?;
-        Some(Arc::new(InputRecord { evidence: Some(evidence), ..self.armed(node)? }))
+        let done = self.done.get(node).cloned();
+        let proof = self.is_service(node).then(|| self.proof_of(node)).flatten();
+        let Some(proof) = proof else { return done };
+        let record = match done {
+            Some(record) => (*record).clone(),
+            None => self.armed(node)?,
+        };
+        Some(Arc::new(InputRecord { evidence: Some(proof), ..record }))
     }
 
     /// The evidence of a server, as one of the nodes that used it recorded it.
@@ -198,15 +201,28 @@ impl<'a> Walk<'a> {
     /// stopped since.
     pub fn stale_priming(&self, node: &str, is_cold: impl Fn(&str) -> bool) -> Vec<String> {
         let services: BTreeSet<&str> = self.used_services(node).collect();
-        let is_stale = |dependency: &&str| {
+        let is_stale = |name: &&str| {
+            self.done.get(*name).is_some_and(|record| {
+                record.outcome == Outcome::Reused || record.outcome.passed() && is_cold(name)
+            })
+        };
+        self.primes(node, &services).filter(is_stale).map(str::to_owned).collect()
+    }
+
+    /// What a node waits for and has primed a service for it.
+    pub fn priming_of(&self, node: &str, service: &str) -> Vec<String> {
+        let services = BTreeSet::from([service]);
+        let has_ended = |name: &&str| self.done.contains_key(*name);
+        self.primes(node, &services).filter(has_ended).map(str::to_owned).collect()
+    }
+
+    /// What primes some services before a node uses them.
+    fn primes<'b>(&'b self, node: &str, services: &'b BTreeSet<&str>) -> impl Iterator<Item = &'b str> {
+        let dependencies = self.dag.dependencies(node).map(|(dependency, _)| dependency);
+        dependencies.filter(|dependency| {
             self.plan.nodes[*dependency].kind.class() == Class::Priming
                 && self.used_services(dependency).any(|service| services.contains(service))
-                && self.done.get(*dependency).is_some_and(|record| {
-                    record.outcome == Outcome::Reused || record.outcome.passed() && is_cold(dependency)
-                })
-        };
-        let dependencies = self.dag.dependencies(node).map(|(dependency, _)| dependency);
-        dependencies.filter(is_stale).map(str::to_owned).collect()
+        })
     }
 
     /// A measurement that is reused was primed by what primed it then.

@@ -25,6 +25,8 @@ pub struct LastResult {
     pub took_ms: Option<u64>,
     /// Why the attempt before it failed, where it took more than one in its run.
     pub retried: Option<String>,
+    /// What was said of that record, such as how a server was stopped.
+    pub said: Option<String>,
 }
 
 /// How often a state is read again that somebody changed meanwhile.
@@ -50,7 +52,7 @@ const LAST_RESULTS: &str = "
              ORDER BY r.rowid DESC LIMIT 1)
         FROM names
     )
-    SELECT last.node, last.key, last.started_at, made.took_ms, tried.reason
+    SELECT last.node, last.key, last.started_at, made.took_ms, tried.reason, last.reason
     FROM newest
     JOIN node_records last ON last.rowid = MAX(COALESCE(newest.made, 0), COALESCE(newest.reused, 0))
     LEFT JOIN node_records made ON made.rowid = newest.made
@@ -120,6 +122,7 @@ impl State {
                     at: row.get(2)?,
                     took_ms: took.and_then(|took| took.try_into().ok()),
                     retried: row.get(4)?,
+                    said: row.get(5)?,
                 };
                 last.insert(row.get(0)?, result);
             }
@@ -189,8 +192,13 @@ mod tests {
         record(&state, "r2", "succeeded", "k2", 90);
         record(&state, "r3", "reused", "k3", 0);
         record(&state, "r4", "failed", "k4", 10);
-        let last =
-            LastResult { key: Some("k3".to_owned()), at: "r3".to_owned(), took_ms: Some(90), retried: None };
+        let last = LastResult {
+            key: Some("k3".to_owned()),
+            at: "r3".to_owned(),
+            took_ms: Some(90),
+            retried: None,
+            said: None,
+        };
         assert_eq!(state.last_results("p").unwrap()["n"], last);
     }
 }

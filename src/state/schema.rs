@@ -83,8 +83,13 @@ mod tests {
         let unfinished: Vec<_> = state.unfinished_runs().unwrap().into_iter().map(|run| run.id).collect();
         assert_eq!(unfinished, ["r2"]);
         assert_eq!(state.node_records("r1").unwrap()[0].key.as_deref(), Some("k"));
-        let last =
-            LastResult { key: Some("k".to_owned()), at: "1".to_owned(), took_ms: Some(5), retried: None };
+        let last = LastResult {
+            key: Some("k".to_owned()),
+            at: "1".to_owned(),
+            took_ms: Some(5),
+            retried: None,
+            said: None,
+        };
         assert_eq!(state.last_results("p").unwrap()["n"], last);
         assert_eq!(state.subjects().unwrap()[0].status, "implemented");
         let moves: Vec<_> =

@@ -11,6 +11,12 @@ use sample::Sample;
 /// misbehaves, and whose warmup needs that server.
 #[allow(dead_code, reason = "some plans have a server among other things")]
 pub fn write_plan(scene: &Scene, alias: &str, more_of_serve: &str) {
+    write_plan_with(scene, alias, more_of_serve, "");
+}
+
+/// Like [`write_plan`], with more nodes.
+#[allow(dead_code, reason = "most plans are done after the warmup")]
+pub fn write_plan_with(scene: &Scene, alias: &str, more_of_serve: &str, more_nodes: &str) {
     scene.write("tiny.gguf", model());
     scene.write(
         "plan.yaml",
@@ -39,6 +45,7 @@ nodes:
     warmup:
       server: ${{nodes.server}}
       requests: 2
+{more_nodes}
 "
         ),
     );

@@ -308,6 +308,7 @@ pub fn redacting() -> impl Drop {
     settings.add_filter(r"\b(pid|process|port) \d+", "$1 [N]");
     settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "[INSTANT]");
     settings.add_filter(r"\b\d{4}-\d\d-\d\d\b", "[DATE]");
+    settings.add_filter(r"stopped after [\d.]+ s", "stopped after [TIME]");
     settings.add_filter(r" (\d+m)?[\d.]+m?s\b", " [TIME]");
     settings.bind_to_scope()
 }

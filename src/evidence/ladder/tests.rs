@@ -11,7 +11,7 @@ use crate::evidence::outcome::FailureKind;
 use crate::evidence::packages::Package;
 use crate::evidence::request::{ClientReport, Failure, Planned, Sent};
 use crate::evidence::sample::sent;
-use crate::evidence::service::{ProbeRequest, Proof};
+use crate::evidence::service::{LaunchEnvironment, ProbeRequest, Proof};
 use crate::evidence::validation::Check;
 use crate::evidence::warmup::WarmupRequest;
 use crate::value::Sha256;
@@ -63,6 +63,8 @@ fn service() -> Service {
         probe: ProbeRequest { request_id: "probe".to_owned(), status: 200, answer_characters: 5 },
         settings: vec![setting("context_length", "2048", "2048")],
         reported: serde_json::Value::Null,
+        environment: LaunchEnvironment::default(),
+        teardown: None,
     }
 }
 

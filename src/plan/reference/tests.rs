@@ -63,7 +63,7 @@ fn a_setting_says_its_type_its_default_and_its_unit() {
     };
     assert_eq!(row("concurrency"), ["whole number", "`1`", "requests"]);
     assert_eq!(row("dataset"), ["word of [dataset](#dataset)", "**required**", "–"]);
-    assert_eq!(row("ready_within"), ["[duration](#values)", "`2m`", "ms, s, m, h, d"]);
+    assert_eq!(row("ready_within"), ["[duration](#values)", "`30m`", "ms, s, m, h, d"]);
     assert_eq!(row("per_category"), ["whole number", "–", "rows"]);
     assert_eq!(row("gpu.min_memory_gib"), ["whole number", "`0`", "GiB"]);
 }

@@ -166,4 +166,6 @@ pub struct LastKey {
     pub document_in_store: bool,
     /// Why the attempt before it failed, where it took more than one in its run.
     pub retried: Option<String>,
+    /// What was said of it then, such as how a server was stopped.
+    pub said: Option<String>,
 }

@@ -132,6 +132,7 @@ fn last(question: &Question<'_>, name: &str, key: Option<&Key>) -> Option<LastKe
         document_in_store: !matches!(question.world.store.recorded(digest), Ok(Recorded::Absent) | Err(_)),
         at: last.at.clone(),
         retried: last.retried.clone(),
+        said: last.said.clone(),
         key: text,
     })
 }

@@ -107,8 +107,13 @@ impl Scene {
             took_ms: 1000,
         };
         store.put_result(key, &result).unwrap();
-        let last =
-            LastResult { key: Some(key.to_string()), at: result.made_at, took_ms: Some(2000), retried: None };
+        let last = LastResult {
+            key: Some(key.to_string()),
+            at: result.made_at,
+            took_ms: Some(2000),
+            retried: None,
+            said: None,
+        };
         self.last.insert(name.to_owned(), last);
         key
     }

@@ -95,12 +95,12 @@ impl Scheduler<'_> {
             let slot = Arc::clone(&self.services[service]);
             let stopped = slot.stop().await;
             self.resources.give_back(service);
-            match stopped {
-                Some(Err(failure)) => self.settle_failed(node, failure)?,
-                Some(Ok(())) => {
-                    self.paused.insert(service.clone());
-                }
-                None => {}
+            let failure = stopped.as_ref().and_then(|stopped| stopped.result.clone().err());
+            self.paused.extend(stopped.map(|stopped| (service.clone(), stopped)));
+            if let Some(failure) = failure {
+                // What is left of it would disturb whatever comes next.
+                self.settle_failed(node, failure)?;
+                break;
             }
         }
         if idle.is_empty() {

@@ -47,6 +47,9 @@ impl Scheduler<'_> {
     fn is_cold(&self, priming: &str) -> bool {
         let is_priming = self.walk.plan.nodes[priming].kind.class() == Class::Priming;
         is_priming
-            && self.walk.used_services(priming).any(|used| self.paused.contains(used) && !self.is_up(used))
+            && self
+                .walk
+                .used_services(priming)
+                .any(|used| self.paused.contains_key(used) && !self.is_up(used))
     }
 }

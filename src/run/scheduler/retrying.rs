@@ -114,7 +114,7 @@ impl Scheduler<'_> {
 
 /// Writes the end of an attempt into the node's log, between what it and the
 /// next one wrote. Where that cannot be, the state still has it.
-fn note(log: &Path, attempt: u32, reason: &str) {
+pub(super) fn note(log: &Path, attempt: u32, reason: &str) {
     let opened = log.parent().map(fs::create_dir_all).and_then(Result::ok);
     let file = opened.and_then(|()| fs::OpenOptions::new().create(true).append(true).open(log).ok());
     let _ = file.map(|mut file| writeln!(file, "orchestrate: attempt {attempt} failed: {reason}"));

@@ -1,16 +1,19 @@
 //! How a server that was just launched proves to be ours.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Context, Failure};
+use super::environment::as_effective;
+use super::life::Life;
+use super::socket::Socket;
 use crate::corpus::Tokenizer;
 use crate::engine::chat::{self, ChatRequest};
 use crate::engine::{Engine, Identity};
 use crate::evidence::service::{ProbeRequest, Proof};
 use crate::http;
-use crate::process::{listeners_of, tree};
+use crate::node::{Context, Failure};
 use crate::value::{Input, Reference};
 
 /// How often a loading server is asked whether it is ready.
@@ -36,8 +39,9 @@ pub(super) struct Candidate<'a> {
     pub url: String,
     pub model_name: &'a str,
     pub bundle: &'a Input,
-    pub port: u16,
-    pub supervisor: u32,
+    /// Variables that the plan sets.
+    pub variables: &'a BTreeMap<String, String>,
+    pub socket: Socket,
     pub launched: Instant,
 }
 
@@ -51,91 +55,92 @@ pub(super) struct Proved {
 
 impl Candidate<'_> {
     /// Every proof in order; the first that does not hold is the failure.
-    pub async fn prove(&self, ready_within: Duration) -> Result<Proved, Failure> {
+    pub async fn prove(&self, silent_for: Duration, ready_within: Duration) -> Result<Proved, Failure> {
         let client = http::loopback_client(ANSWER).map_err(|error| Failure::failed(error.to_string()))?;
-        self.ready(&client, ready_within).await?;
+        self.ready(&client, silent_for, ready_within).await?;
         let ready_after_ms = u64::try_from(self.launched.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let port_was_free = Proof {
-            what: "port_was_free".to_owned(),
-            shown_by: format!("we held port {} until the launch", self.port),
-        };
+        let port = self.socket.port;
         let mut proofs = vec![
-            port_was_free,
-            Proof {
-                what: "ready".to_owned(),
-                shown_by: format!("GET {} answered 200", self.engine.readiness_path()),
-            },
+            Proof::new("port_was_free", format!("we held port {port} until the launch")),
+            Proof::new("ready", format!("GET {} answered 200", self.engine.readiness_path())),
         ];
-        proofs.push(self.socket_is_ours()?);
-        let identity = self.identity(&client).await?;
-        proofs.push(Proof {
-            what: "model_identity".to_owned(),
-            shown_by: format!("GET {} names {}", self.engine.identity_paths()[0], self.model_name),
-        });
+        let listener = self.listener()?;
+        proofs.push(Proof::new(
+            "socket_is_ours",
+            format!("the socket on port {port} belongs to a process we started"),
+        ));
+        let identity = self.identity(&client, listener).await?;
+        let named = format!("GET {} names {}", self.engine.identity_paths()[0], self.model_name);
+        proofs.push(Proof::new("model_identity", named));
         let probe = self.probe(&client).await?;
-        proofs.push(Proof {
-            what: "answers".to_owned(),
-            shown_by: format!(
-                "request {} was answered with {} characters",
-                probe.request_id, probe.answer_characters
-            ),
-        });
+        let answered =
+            format!("request {} was answered with {} characters", probe.request_id, probe.answer_characters);
+        proofs.push(Proof::new("answers", answered));
         proofs.extend(self.tokenizer_agrees(&client).await?);
         Ok(Proved { ready_after_ms, proofs, identity, probe })
     }
 
-    async fn ready(&self, client: &reqwest::Client, within: Duration) -> Result<(), Failure> {
+    /// Waits until the server says that it is ready, for as long as it gives
+    /// signs of life and nobody else listens in its place.
+    async fn ready(
+        &self,
+        client: &reqwest::Client,
+        silent_for: Duration,
+        within: Duration,
+    ) -> Result<(), Failure> {
         let address = format!("{}{}", self.url, self.engine.readiness_path());
+        let mut life = Life::new(&self.context.log, self.socket.supervisor, silent_for);
         loop {
-            let asked = client.get(&address).timeout(READINESS).send().await;
+            let asked = client.get(&address).timeout(READINESS.min(silent_for)).send().await;
             if asked.is_ok_and(|answer| answer.status() == reqwest::StatusCode::OK) {
                 return Ok(());
             }
             let waited = self.launched.elapsed();
             if waited > within {
-                return Err(Failure::failed(format!(
-                    "the server was not ready after {} s; its last lines say what it was doing, and \
-                     `ready_within` in the plan gives it more time",
-                    within.as_secs()
-                ))
-                .with_log(self.context.log_tail()));
+                return Err(
+                    self.given_up(&format!("was not ready after {} s", within.as_secs()), "ready_within")
+                );
             }
-            self.context.progress(format!("loading for {} s", waited.as_secs()));
+            if let Some(silence) = life.silence() {
+                if silence >= silent_for {
+                    let silent = format!("gave no sign of life for {} s while it loaded", silence.as_secs());
+                    return Err(self.given_up(&silent, "silent_for"));
+                }
+                self.socket.require_ours()?;
+                let last_line = self.context.world.site.mask(&life.last_line());
+                self.context.progress(loading(waited, &last_line));
+            }
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// The listening socket belongs to a process that our supervisor started.
-    fn socket_is_ours(&self) -> Result<Proof, Failure> {
-        let ours: Vec<u32> =
-            tree::descendants(self.supervisor).iter().map(|process| process.identity.pid).collect();
-        let listeners = listeners_of(self.port);
-        let stranger = listeners.iter().find(|listener| listener.pid.is_none_or(|pid| !ours.contains(&pid)));
-        match (stranger, listeners.is_empty()) {
-            (None, false) => Ok(Proof {
-                what: "socket_is_ours".to_owned(),
-                shown_by: format!("the socket on port {} belongs to a process we started", self.port),
-            }),
-            (Some(stranger), _) => Err(Failure::environment(format!(
-                "port {} is answered by a process that is not ours, {}; stop it, or let the plan choose a free port",
-                self.port,
-                stranger.pid.map_or_else(|| "one of another user".to_owned(), |pid| pid.to_string())
-            ))
-            .with_log(stranger.command.clone().unwrap_or_default())),
-            (None, true) => Err(Failure::environment(format!(
-                "nothing is seen to listen on port {} although it answers; sockets of this machine cannot be \
-                 read in /proc, so the server cannot be proved to be ours",
-                self.port
-            ))),
-        }
+    /// A server that is not waited for any longer.
+    fn given_up(&self, how: &str, setting: &str) -> Failure {
+        Failure::failed(format!(
+            "the server {how}; its last lines say what it was doing, and `{setting}` in the plan gives it more time"
+        ))
+        .with_log(self.context.log_tail())
     }
 
-    async fn identity(&self, client: &reqwest::Client) -> Result<Identity, Failure> {
+    /// The process of ours that has the listening socket.
+    fn listener(&self) -> Result<u32, Failure> {
+        self.socket.require_ours()?.ok_or_else(|| {
+            Failure::environment(format!(
+                "nothing is seen to listen on port {} although it answers; sockets of this machine cannot be \
+                 read in /proc, so the server cannot be proved to be ours",
+                self.socket.port
+            ))
+        })
+    }
+
+    /// What the server says it serves and how it runs, which must be as asked.
+    async fn identity(&self, client: &reqwest::Client, listener: u32) -> Result<Identity, Failure> {
         let mut answers = Vec::new();
         for path in self.engine.identity_paths() {
             answers.push(self.get_json(client, path).await?);
         }
-        let identity = self.engine.identity(&answers);
+        let mut identity = self.engine.identity(&answers);
+        identity.settings.extend(as_effective(self.variables, listener));
         if identity.model_name.as_deref() != Some(self.model_name) {
             return Err(Failure::failed(format!(
                 "the server was asked to serve {} and says it serves {}; check its program and `model_name`",
@@ -208,12 +213,34 @@ impl Candidate<'_> {
                 )));
             }
         }
-        Ok(Some(Proof {
-            what: "tokenizer_agrees".to_owned(),
-            shown_by: format!(
+        Ok(Some(Proof::new(
+            "tokenizer_agrees",
+            format!(
                 "POST {path} gives the ids of the rebuilt tokenizer on {} texts",
                 TOKENIZER_STRINGS.len()
             ),
-        }))
+        )))
+    }
+}
+
+/// What a server that loads is doing, by the clock and by its log.
+fn loading(waited: Duration, last_line: &str) -> String {
+    let seconds = waited.as_secs();
+    if last_line.is_empty() {
+        format!("loading for {seconds} s")
+    } else {
+        format!("loading for {seconds} s: {last_line}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_told_by_its_seconds_and_the_last_line_of_its_log() {
+        let waited = Duration::from_millis(12_900);
+        assert_eq!(loading(waited, ""), "loading for 12 s");
+        assert_eq!(loading(waited, "load_tensors: CPU buffer"), "loading for 12 s: load_tensors: CPU buffer");
     }
 }

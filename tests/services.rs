@@ -1,0 +1,473 @@
+//! The life of a server: how long it is waited for, what is measured when it
+//! dies, what is left when it has ended. The real binary with a double of
+//! llama.cpp's server.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "support/double.rs"]
+mod double;
+mod support;
+
+use std::fs;
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{Ended, PROJECT, Scene, wait_for};
+
+/// More than any of these runs takes on a busy machine.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A measurement on the server, after the warmup.
+const LOAD: &str = "
+  load:
+    warmup:
+      server: ${nodes.server}
+      requests: 2
+    needs: [warmup]
+";
+
+/// A place whose servers find a directory for their notes.
+fn scene() -> Scene {
+    let scene = Scene::isolated();
+    fs::create_dir(scene.path("side")).unwrap();
+    scene
+}
+
+fn apply(scene: &Scene) -> Ended {
+    scene.run(&["apply", "plan.yaml"])
+}
+
+fn serving(alias: &str, more_of_serve: &str) -> (Scene, Ended) {
+    let scene = scene();
+    double::write_plan(&scene, alias, more_of_serve);
+    let ended = apply(&scene);
+    scene.assert_nothing_runs();
+    (scene, ended)
+}
+
+/// The variable by which the double finds the place for its notes.
+fn side(scene: &Scene) -> String {
+    format!("      environment: {{SIDE: '{}'}}\n", scene.path("side").display())
+}
+
+/// The server's own evidence.
+fn proof_of_server(scene: &Scene) -> Value {
+    scene.evidence().into_iter().find(|(_, kind, _)| kind == "serve").unwrap().2
+}
+
+/// Attempts, outcomes and reasons of a node in the newest run.
+fn attempts(scene: &Scene, node: &str) -> Vec<(u32, String, String)> {
+    let records = scene.records().into_iter().filter(|row| row.node == node);
+    records.map(|row| (row.attempt, row.outcome, row.reason.unwrap_or_default())).collect()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A process of its own that answers 200 to everything, and ends when dropped.
+struct Stranger(Child);
+
+impl Stranger {
+    fn on(port: u16) -> Self {
+        let script = format!(
+            "\
+import socket
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+s.bind(('127.0.0.1', {port}))
+s.listen(64)
+print('listening', flush=True)
+while True:
+    client, _ = s.accept()
+    client.recv(4096)
+    client.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\n{{}}')
+    client.close()
+"
+        );
+        let mut child = Command::new("python3").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 9];
+        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        Self(child)
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a plan on a fixed port that a stranger takes once our server runs.
+fn impersonated(alias: &str) -> (Ended, Stranger, u16) {
+    let port = free_port();
+    let scene = scene();
+    double::write_plan(&scene, alias, &format!("      port: {port}"));
+    let running = scene.start(&["apply", "plan.yaml"]);
+    scene.await_process(&format!("--port {port}"), LONG);
+    if alias == "shares-its-port" {
+        wait_for("our server's socket", LONG, || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    }
+    let stranger = Stranger::on(port);
+    let ended = running.wait_within(LONG);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    scene.assert_clean(&["build_bundle", "fetch"]);
+    (ended, stranger, port)
+}
+
+/// The error names who was there, by number and program, and the whole command
+/// stands beside it.
+fn assert_names(ended: &Ended, stranger: &Stranger, port: u16) {
+    let failures = ended.failures();
+    let named = format!(
+        "port {port} is answered by a process that is not ours, process {} (python3)",
+        stranger.pid()
+    );
+    assert!(failures.contains(&named), "{failures}");
+    assert!(failures.contains("python3 -c import socket\n"), "{failures}");
+}
+
+mod loading {
+    use super::*;
+
+    #[test]
+    fn a_slow_load_is_waited_for_while_its_log_grows() {
+        let (scene, ended) = serving("loads-slowly", "      silent_for: 1s");
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(proof_of_server(&scene)["ready_after_ms"].as_u64().unwrap() >= 2000);
+    }
+
+    #[test]
+    fn a_slow_load_is_waited_for_while_it_computes() {
+        let (_, ended) = serving("loads-busily", "      silent_for: 1s");
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
+
+    #[test]
+    fn a_server_that_hangs_is_given_up_long_before_its_total_limit() {
+        for alias in ["never-listens", "never-ready"] {
+            let (scene, ended) = serving(alias, "      silent_for: 1s\n      ready_within: 20s");
+            assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+            let said = "the server gave no sign of life for 1 s while it loaded; its last lines say what it \
+                        was doing, and `silent_for` in the plan gives it more time";
+            assert!(ended.failures().contains(said), "{alias}: {}", ended.failures());
+            assert!(ended.failures().contains("│ loading tiny.gguf"), "{}", ended.failures());
+            scene.assert_clean(&["build_bundle", "fetch"]);
+        }
+    }
+
+    #[test]
+    fn a_dead_server_is_noticed_at_once_and_not_at_the_deadline() {
+        let (_, ended) = serving("dies-while-loading", "      silent_for: 1h\n      ready_within: 1h");
+        assert_eq!(ended.code, Some(1));
+        assert!(ended.failures().contains("server exited with 9"), "{}", ended.failures());
+        assert!(ended.took < LONG, "{:?}", ended.took);
+    }
+
+    #[test]
+    fn a_load_does_not_begin_while_part_of_the_workers_is_still_loading() {
+        let (scene, ended) = serving("half-loaded", "");
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let said = "the probe request was answered with status 503 and 0 characters of text";
+        assert!(ended.failures().contains(said), "{}", ended.failures());
+        scene.assert_clean(&["build_bundle", "fetch"]);
+    }
+
+    #[test]
+    fn a_limit_of_no_time_is_a_mistake_of_the_plan() {
+        let (scene, ended) = serving("good", "      silent_for: 0s");
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("`silent_for` is no time at all"), "{}", ended.stderr);
+        scene.assert_untouched();
+    }
+}
+
+mod impostors {
+    use super::*;
+
+    #[test]
+    fn an_older_server_that_answers_while_the_new_one_runs_out_of_memory_is_not_measured() {
+        let (ended, stranger, port) = impersonated("dies-while-loading");
+        assert_names(&ended, &stranger, port);
+    }
+
+    #[test]
+    fn a_server_that_answers_while_ours_is_still_silent_is_not_measured() {
+        let (ended, stranger, port) = impersonated("never-listens");
+        assert_names(&ended, &stranger, port);
+    }
+
+    #[test]
+    fn a_server_that_shares_the_port_of_ours_is_not_measured() {
+        let (ended, stranger, port) = impersonated("shares-its-port");
+        assert_names(&ended, &stranger, port);
+    }
+
+    #[test]
+    fn a_server_whose_port_was_taken_between_release_and_launch_names_who_has_it() {
+        // The double binds late, so that the other is there first.
+        let port = free_port();
+        let scene = scene();
+        double::write_plan(&scene, "binds-late", &format!("      port: {port}"));
+        let running = scene.start(&["apply", "plan.yaml"]);
+        scene.await_process(&format!("--port {port}"), LONG);
+        let stranger = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let ended = running.wait_within(LONG);
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        let me = std::process::id();
+        let named = format!("port {port} is answered by a process that is not ours, process {me} (");
+        assert!(ended.failures().contains(&named), "{}", ended.failures());
+        drop(stranger);
+        scene.assert_clean(&["build_bundle", "fetch"]);
+    }
+
+    #[test]
+    fn two_jobs_with_the_same_fixed_port_never_share_a_server() {
+        let port = free_port();
+        let first = scene();
+        double::write_plan(&first, "never-ready", &format!("      port: {port}\n      ready_within: 1h"));
+        let running = first.start(&["apply", "plan.yaml"]);
+        let holder = first.await_process("--alias never-ready", LONG);
+        wait_for("the first server's socket", LONG, || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).ok()
+        });
+        let (second, ended) = serving("good", &format!("      port: {port}"));
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        assert!(ended.failures().contains(&format!("port {port} is taken by process ")), "{}", ended.stderr);
+        second.assert_clean(&["build_bundle", "fetch"]);
+        assert!(fs::read_link(format!("/proc/{holder}/exe")).is_ok(), "the first server was left alone");
+        support::signal(running.pid(), rustix::process::Signal::INT);
+        assert_eq!(running.wait_within(LONG).code, Some(130));
+    }
+}
+
+mod requested_beside_effective {
+    use super::*;
+
+    #[test]
+    fn a_configured_override_that_did_not_reach_the_server_fails_it() {
+        let (scene, ended) = serving("forgets-its-environment", "      environment: {OMP_NUM_THREADS: '3'}");
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let said = "the server does not run as the plan states: environment OMP_NUM_THREADS: asked for 3, \
+                    the environment of the process that listens shows nothing; correct the setting or the plan";
+        assert!(ended.failures().contains(said), "{}", ended.failures());
+        scene.assert_clean(&["build_bundle", "fetch"]);
+    }
+
+    #[test]
+    fn what_was_launched_is_recorded_without_places_and_secrets() {
+        let environment =
+            "      environment: {OMP_NUM_THREADS: '3', HF_TOKEN: hf_abcdef, LIB: /home/someone/lib}";
+        let (scene, ended) = serving("good", environment);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let proof = proof_of_server(&scene);
+        let set = &proof["environment"]["set"];
+        assert_eq!(
+            [&set["OMP_NUM_THREADS"], &set["HF_TOKEN"], &set["LIB"]],
+            ["3", "***", "lib"].map(Value::from).each_ref()
+        );
+        let inherited = proof["environment"]["inherited"].as_array().unwrap();
+        assert!(inherited.contains(&"PATH".into()), "{inherited:?}");
+        assert!(
+            !proof.to_string().contains("hf_abcdef") && !proof.to_string().contains("someone"),
+            "{proof}"
+        );
+    }
+
+    #[test]
+    fn each_setting_of_the_engine_that_is_not_in_effect_fails_the_server() {
+        for (alias, difference) in [
+            ("wrong-context", "context_length: asked for 64, GET /v1/models data[0].meta.n_ctx shows 32"),
+            ("wrong-slots", "slots: asked for 1, GET /props total_slots shows 2"),
+            ("wrong-precision", "precision: asked for Q4_1, GET /v1/models data[0].meta.ftype shows Q8_0"),
+        ] {
+            let (scene, ended) = serving(alias, "");
+            assert_eq!(ended.code, Some(1), "{alias}");
+            assert!(ended.failures().contains(difference), "{}", ended.failures());
+            scene.assert_clean(&["build_bundle", "fetch"]);
+        }
+    }
+}
+
+mod deaths {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_died_after_its_start_does_not_let_the_job_pass() {
+        let scene = scene();
+        double::write_plan_with(&scene, "dies-later", "", &later_load());
+        let ended = apply(&scene);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.nodes("failed"), ["load", "server"], "{}", ended.stderr);
+        assert!(ended.failures().contains("server exited with 9"), "{}", ended.failures());
+        assert!(ended.failures().contains("│ ggml: out of memory"), "{}", ended.failures());
+        assert_eq!(attempts(&scene, "load").len(), 1);
+        scene.assert_nothing_runs();
+    }
+
+    /// A load that begins when the server has been dead for a while.
+    fn later_load() -> String {
+        let wait = "
+  wait:
+    run: {command: [sh, -c, 'sleep 1; echo over > out'], outputs: {out: out}}
+    needs: [warmup]
+";
+        format!("{wait}{}", LOAD.replace("[warmup]", "[warmup, wait]"))
+    }
+
+    #[test]
+    fn a_server_that_may_restart_is_started_again_and_the_measurement_starts_over() {
+        let scene = scene();
+        let settings = format!("{}      restart: 1", side(&scene));
+        double::write_plan_with(&scene, "dies-once-in-use", &settings, LOAD);
+        let ended = apply(&scene);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let outcomes = |node: &str| {
+            attempts(&scene, node)
+                .into_iter()
+                .map(|(number, outcome, _)| (number, outcome))
+                .collect::<Vec<_>>()
+        };
+        let twice = [(1, "failed".to_owned()), (2, "succeeded".to_owned())];
+        assert_eq!(outcomes("warmup"), twice);
+        assert_eq!(outcomes("server"), twice);
+        assert_eq!(outcomes("load"), [(1, "succeeded".to_owned())]);
+        let why = &attempts(&scene, "warmup")[0].2;
+        assert_eq!(
+            why,
+            "server exited with 9; its last lines say what it was doing; server is started again, 1 of at \
+             most 1 times; then warmup is tried again"
+        );
+        assert!(ended.stderr.lines().any(|line| line.starts_with("retried     warmup")), "{}", ended.stderr);
+        let log = scene.run(&["logs", "server"]).stdout;
+        assert!(log.contains("orchestrate: attempt 1 failed: server exited with 9"), "{log}");
+        scene.assert_nothing_runs();
+    }
+
+    #[test]
+    fn what_primed_a_server_runs_again_when_it_is_started_again() {
+        let scene = scene();
+        let settings = format!("{}      restart: 1", side(&scene));
+        // The warmup's two answers and the probe's pass; the first of the load is the fourth.
+        double::write_plan_with(&scene, "dies-once-in-the-load", &settings, LOAD);
+        let ended = apply(&scene);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let numbers = |node: &str| attempts(&scene, node).iter().map(|row| row.0).collect::<Vec<_>>();
+        assert_eq!(numbers("load"), [1, 2]);
+        assert!(numbers("warmup").contains(&2), "{:?}", numbers("warmup"));
+        let again = ended.stderr.lines().any(|line| line == "again       warmup: server is started again");
+        assert!(again, "{}", ended.stderr);
+        scene.assert_clean(&["build_bundle", "fetch", "warmup", "warmup"]);
+    }
+
+    #[test]
+    fn a_server_that_dies_again_and_again_fails_what_uses_it() {
+        let (scene, ended) = serving("dies-in-use", "      restart: 2");
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(attempts(&scene, "warmup").len(), 3, "{:?}", attempts(&scene, "warmup"));
+        assert_eq!(ended.nodes("failed"), ["server", "warmup"]);
+        scene.assert_clean(&["build_bundle", "fetch"]);
+    }
+
+    #[test]
+    fn how_a_server_is_waited_for_and_restarted_is_not_what_it_serves() {
+        let scene = scene();
+        double::write_plan(&scene, "good", "");
+        assert_eq!(apply(&scene).code, Some(0));
+        double::write_plan(&scene, "good", "      silent_for: 5s\n      ready_within: 1h\n      restart: 3");
+        let ended = apply(&scene);
+        assert_eq!(ended.nodes("reused"), ["bundle", "model", "server", "warmup"], "{}", ended.stderr);
+    }
+}
+
+mod teardown {
+    use super::*;
+
+    #[test]
+    fn a_server_that_ended_shows_that_nothing_of_it_is_left() {
+        let (scene, ended) = serving("good", "");
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let line = ended.stderr.lines().find(|line| line.starts_with("succeeded   server")).unwrap();
+        assert!(line.contains("stopped after ") && line.ends_with("; processes gone, port free"), "{line}");
+        let proof = proof_of_server(&scene);
+        support::schemas::assert_evidence_fits(&proof, "serve", "the evidence of a stopped server");
+        let teardown = &proof["teardown"];
+        assert_eq!(teardown["remains"], Value::Array(Vec::new()));
+        assert!(teardown["ended"].as_str().unwrap().contains("after it was told to stop"), "{teardown}");
+        let explained = scene.run(&["explain", "plan.yaml", "server"]).stdout;
+        assert!(explained.contains("; processes gone, port free"), "{explained}");
+    }
+
+    #[test]
+    fn a_server_that_ignores_term_is_killed_and_the_evidence_says_so() {
+        let (scene, ended) = serving("ignores-term", "");
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(proof_of_server(&scene)["teardown"]["killed"], 1);
+        assert!(ended.stderr.contains("1 process killed; processes gone, port free"), "{}", ended.stderr);
+    }
+
+    #[test]
+    fn where_there_is_no_gpu_the_evidence_says_so() {
+        let scene = scene().with("PATH", without_nvidia_smi());
+        double::write_plan(&scene, "good", "");
+        assert_eq!(apply(&scene).code, Some(0));
+        let memory = &proof_of_server(&scene)["teardown"]["gpu_memory"];
+        assert_eq!(memory["unavailable"], "there is no nvidia-smi on PATH");
+    }
+
+    fn without_nvidia_smi() -> std::ffi::OsString {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let dirs = std::env::split_paths(&path).filter(|dir| !dir.join("nvidia-smi").exists());
+        std::env::join_paths(dirs).unwrap()
+    }
+
+    /// A scene with a GPU whose memory in use is what `side/gpu` says.
+    fn with_gpu(scene: Scene) -> Scene {
+        let script = format!(
+            "#!/bin/sh\ncase \"$1\" in *memory.total*) echo 'Double GPU, 1000, 1';; *) cat '{}';; esac\n",
+            scene.path("side/gpu").display()
+        );
+        scene.write("side/gpu", "0");
+        let program = scene.write("bin/nvidia-smi", script);
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut path = scene.path("bin").into_os_string();
+        path.push(":");
+        path.push(without_nvidia_smi());
+        scene.with("PATH", path)
+    }
+
+    #[test]
+    fn gpu_memory_that_is_given_back_is_shown() {
+        let scene = with_gpu(scene());
+        double::write_plan(&scene, "frees-gpu-memory", &side(&scene));
+        let ended = apply(&scene);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stderr.contains("port free, gpu memory back"), "{}", ended.stderr);
+        let memory = &proof_of_server(&scene)["teardown"]["gpu_memory"]["value"];
+        assert_eq!(memory[0]["after_bytes"], 0);
+    }
+
+    #[test]
+    fn gpu_memory_that_is_not_given_back_fails_the_server_and_says_how_much() {
+        let scene = with_gpu(scene());
+        double::write_plan(&scene, "keeps-gpu-memory", &side(&scene));
+        let ended = apply(&scene);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.nodes("failed"), ["server"]);
+        let said = "GPU 0 has 900 MiB more in use than before the launch although the server has ended";
+        assert!(ended.failures().contains(said), "{}", ended.failures());
+        let teardown = &proof_of_server(&scene)["teardown"];
+        assert!(teardown["remains"][0].as_str().unwrap().starts_with("GPU 0"), "{teardown}");
+        scene.assert_nothing_runs();
+    }
+}
