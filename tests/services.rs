@@ -30,6 +30,18 @@ const LOAD: &str = "
     needs: [warmup]
 ";
 
+/// A measurement that begins when a command after the warmup has ended.
+fn load_after(command: &str) -> String {
+    let wait = format!(
+        "
+  wait:
+    run: {{command: [sh, -c, '{command}; echo over > out'], outputs: {{out: out}}}}
+    needs: [warmup]
+"
+    );
+    wait + &LOAD.replace("[warmup]", "[warmup, wait]")
+}
+
 /// A place whose servers find a directory for their notes.
 fn scene() -> Scene {
     let scene = Scene::isolated();
@@ -208,6 +220,32 @@ mod impostors {
     }
 
     #[test]
+    fn a_server_that_answers_where_ours_was_to_listen_is_not_measured() {
+        let (ended, stranger, port) = impersonated("binds-elsewhere");
+        assert_names(&ended, &stranger, port);
+    }
+
+    #[test]
+    fn a_server_that_came_to_share_the_port_since_is_found_before_the_next_node_begins() {
+        let port = free_port();
+        let scene = scene();
+        let settings = format!("      port: {port}");
+        double::write_plan_with(&scene, "lends-its-port", &settings, &load_after("sleep 2"));
+        let running = scene.start(&["apply", "plan.yaml"]);
+        scene.await_process("sleep 2", LONG);
+        let stranger = Stranger::on(port);
+        let ended = running.wait_within(LONG);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.nodes("failed"), ["load", "server"], "{}", ended.stderr);
+        assert_names(&ended, &stranger, port);
+        let still_there = format!(
+            "process {} (python3) listens on port {port} although the server has ended",
+            stranger.pid()
+        );
+        assert!(ended.failures().contains(&still_there), "{}", ended.failures());
+    }
+
+    #[test]
     fn a_server_that_shares_the_port_of_ours_is_not_measured() {
         let (ended, stranger, port) = impersonated("shares-its-port");
         assert_names(&ended, &stranger, port);
@@ -305,7 +343,7 @@ mod deaths {
     #[test]
     fn an_engine_that_died_after_its_start_does_not_let_the_job_pass() {
         let scene = scene();
-        double::write_plan_with(&scene, "dies-later", "", &later_load());
+        double::write_plan_with(&scene, "dies-later", "", &load_after("sleep 1"));
         let ended = apply(&scene);
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         assert_eq!(ended.nodes("failed"), ["load", "server"], "{}", ended.stderr);
@@ -313,16 +351,6 @@ mod deaths {
         assert!(ended.failures().contains("│ ggml: out of memory"), "{}", ended.failures());
         assert_eq!(attempts(&scene, "load").len(), 1);
         scene.assert_nothing_runs();
-    }
-
-    /// A load that begins when the server has been dead for a while.
-    fn later_load() -> String {
-        let wait = "
-  wait:
-    run: {command: [sh, -c, 'sleep 1; echo over > out'], outputs: {out: out}}
-    needs: [warmup]
-";
-        format!("{wait}{}", LOAD.replace("[warmup]", "[warmup, wait]"))
     }
 
     #[test]
@@ -351,6 +379,36 @@ mod deaths {
         assert!(ended.stderr.lines().any(|line| line.starts_with("retried     warmup")), "{}", ended.stderr);
         let log = scene.run(&["logs", "server"]).stdout;
         assert!(log.contains("orchestrate: attempt 1 failed: server exited with 9"), "{log}");
+        scene.assert_nothing_runs();
+    }
+
+    #[test]
+    fn two_nodes_that_lose_the_same_server_share_its_restart() {
+        let user = |name: &str, work: &str| {
+            format!(
+                "
+  {name}:
+    run:
+      command: [sh, -c, 'test -e $SIDE/died || {{ {work}; }}; echo done > out']
+      environment: {{SIDE: '${{env.SIDE}}', URL: '${{nodes.server.url}}', ASK: '${{env.ASK}}'}}
+      outputs: {{out: out}}
+    needs: [warmup]
+"
+            )
+        };
+        let kill = "sleep 1; touch $SIDE/died; python3 -c \"$ASK\"; sleep 60";
+        let scene = scene();
+        let side = scene.path("side");
+        let nodes = user("one", kill) + &user("other", "sleep 60");
+        double::write_plan_with(&scene, "dies-when-told", "      restart: 1", &nodes);
+        let ask = "import os, urllib.request as u; u.urlopen(os.environ['URL'] + '/die')";
+        let scene = scene.with("SIDE", side).with("ASK", ask);
+        let ended = apply(&scene);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        for node in ["one", "other", "server"] {
+            let numbers: Vec<_> = attempts(&scene, node).iter().map(|row| row.0).collect();
+            assert_eq!(numbers, [1, 2], "{node}: {}", ended.stderr);
+        }
         scene.assert_nothing_runs();
     }
 

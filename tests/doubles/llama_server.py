@@ -22,10 +22,12 @@ exits-at-once: ends with 3 before it listens
 never-ready: loads for ever, and only says so
 never-listens: runs and leaves its port to others
 loads-slowly: loads for 2 seconds and logs dots
-loads-busily: loads for 3 seconds, logs nothing and computes
+loads-busily: loads for 2 seconds, computes and logs nothing
 binds-late: listens only after a second
 dies-while-loading: ends with 9 after a second and leaves its port to others
 shares-its-port: loads for ever, on a port that others may share
+lends-its-port: is good, on a port that others may share
+binds-elsewhere: listens on another port than asked for
 answers-as-another: names another model
 wrong-context: has half of the context asked for
 wrong-slots: has one slot more than asked for
@@ -39,6 +41,7 @@ dies-in-the-probe: ends with 9 when it is asked for its first answer
 dies-in-use: ends with 9 when it is asked for its second answer
 dies-once-in-use: does so only where $SIDE/died is not there yet, which it makes
 dies-once-in-the-load: does so at its fourth answer
+dies-when-told: ends with 9 when /die is asked for
 dies-later: ends with 9 half a second after its third answer
 keeps-gpu-memory: writes 900 into $SIDE/gpu, where the double of nvidia-smi looks
 frees-gpu-memory: does so and writes 0 there when it ends
@@ -75,7 +78,9 @@ class Handler(BaseHTTPRequestHandler):
             "/v1/models": {"data": [{"id": name, "meta": meta}]},
             "/props": {"total_slots": slots, "model_path": self.args.model, "build_info": "double 1"},
         }
-        if self.path == "/health" and not Handler.loaded.is_set():
+        if self.path == "/die" and alias == "dies-when-told":
+            die()
+        elif self.path == "/health" and not Handler.loaded.is_set():
             self.answer({"error": {"message": "Loading model"}}, 503)
         elif self.path in routes:
             self.answer(routes[self.path])
@@ -184,9 +189,10 @@ def main():
     if args.alias == "frees-gpu-memory":
         signal.signal(signal.SIGTERM, lambda *_: (write(side("gpu"), "0"), os._exit(0)))
     Handler.args = args
-    Server.shares_its_port = args.alias == "shares-its-port"
+    Server.shares_its_port = args.alias in ("shares-its-port", "lends-its-port")
     threading.Thread(target=load, args=(args.alias,), daemon=True).start()
-    Server((args.host, args.port), Handler).serve_forever()
+    port = 0 if args.alias == "binds-elsewhere" else args.port
+    Server((args.host, port), Handler).serve_forever()
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ server:
   serve:
     bundle: ${nodes.bundle}
     model_name: smollm2-135m-instruct
-    ready_within: 1m
+    restart: 1
 ";
     type Evidence = Service;
 
