@@ -61,6 +61,8 @@ pub enum Event {
         /// Which one, as a phrase.
         holder: String,
     },
+    /// The user has asked for the end, and something still runs.
+    Stopping,
     /// What a killed run left was cleared.
     Recovered {
         /// The run that was killed.

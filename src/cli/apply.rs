@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 use super::nodes::SelectionArgs;
-use super::{CommandError, PlanArgs, StateArgs, draws, store_dir, terminal_width};
+use super::{CommandError, INTERRUPTED, PlanArgs, StateArgs, draws, store_dir, terminal_width};
 use crate::dag::Dag;
 use crate::evidence::host::Host;
 use crate::evidence::redact::SiteValues;
 use crate::node::{Programs, World};
+use crate::process::Interrupt;
 use crate::run::{self, Foresight, Options, RunReport};
 use crate::store::Store;
 use crate::{host, process, report};
@@ -115,21 +115,21 @@ fn world(
     })
 }
 
-/// Turns true at the first interrupt; a second one ends the program at once,
-/// and the supervisors end what it started.
-fn cancellation() -> Result<watch::Receiver<bool>, CommandError> {
-    let (sender, receiver) = watch::channel(false);
+/// Rises with every signal that asks for the end: the first ends the run in
+/// order, the second without any grace, a third leaves all to the supervisors.
+fn cancellation() -> Result<Interrupt, CommandError> {
+    let (interrupter, interrupt) = process::interrupt();
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let sender = sender.clone();
+        let interrupter = interrupter.clone();
         let mut signals = signal(kind)
             .map_err(|source| CommandError::Io { what: "signals cannot be watched".to_owned(), source })?;
         tokio::spawn(async move {
             while signals.recv().await.is_some() {
-                if sender.send_replace(true) {
-                    std::process::exit(130);
+                if interrupter.raise().is_none() {
+                    std::process::exit(INTERRUPTED.into());
                 }
             }
         });
     }
-    Ok(receiver)
+    Ok(interrupt)
 }

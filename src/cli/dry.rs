@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use tokio::sync::watch;
 
 use super::nodes::SelectionArgs;
 use super::{CommandError, PlanArgs, StateArgs, store_dir};
@@ -82,7 +81,6 @@ fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io)?;
     let variables = process::base_environment(std::env::vars_os());
     let host = runtime.block_on(host::probe(&variables));
-    let (_, cancelled) = watch::channel(false);
     let run_id = "forecast".to_owned();
     Ok(World {
         store,
@@ -92,7 +90,7 @@ fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
         host,
         events: Box::new(drop),
         leases: Arc::new(process::NoLeases),
-        cancelled,
+        cancelled: process::Interrupt::never(),
         scratch: run::scratch_dir(&run_id),
         run: run_id,
         programs: Programs::default(),

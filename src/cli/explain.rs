@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::dry::{DryArgs, Loaded};
 use super::nodes::{SelectionArgs, instance, unknown};
-use super::{CommandError, DONE, PlanArgs, print_json, stdout_paint, terminal_width};
+use super::{CommandError, DONE, PlanArgs, print_json, print_text, stdout_paint, terminal_width};
 use crate::report;
 use crate::run;
 
@@ -30,7 +30,7 @@ pub(super) fn run(args: &ExplainArgs) -> Result<u8, CommandError> {
     if args.dry.json {
         print_json(&explained)?;
     } else {
-        print!("{}", report::explain::text(&explained, terminal_width().into(), stdout_paint()));
+        print_text(report::explain::text(&explained, terminal_width().into(), stdout_paint()))?;
     }
     Ok(DONE)
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CommandError, DONE, print_json, store_dir};
+use super::{CommandError, DONE, print_json, print_line, store_dir};
 use crate::run::retention;
 use crate::store::{Collected, Freed, Limits, Store};
 use crate::value::{Duration, Size};
@@ -77,12 +77,12 @@ pub(super) fn run(args: &GcArgs) -> Result<u8, CommandError> {
         let store = root.display().to_string();
         print_json(&GcReport { schema_version: 1, store, dry_run: args.dry_run, removed, freed_bytes })?;
     } else {
-        print(&removed, args);
+        print(&removed, args)?;
     }
     Ok(DONE)
 }
 
-fn print(removed: &Collected, args: &GcArgs) {
+fn print(removed: &Collected, args: &GcArgs) -> Result<(), CommandError> {
     let classes = [
         ("results", removed.results),
         ("blobs", removed.blobs),
@@ -91,12 +91,15 @@ fn print(removed: &Collected, args: &GcArgs) {
         ("temporary", removed.temporary),
     ];
     for (name, Freed { count, bytes }) in classes.into_iter().filter(|(_, freed)| freed.count > 0) {
-        println!("{name:<13} {count:>6}  {}", Size::of_bytes(bytes));
+        print_line(format_args!("{name:<13} {count:>6}  {}", Size::of_bytes(bytes)))?;
     }
     let left = Size::of_bytes(removed.left_bytes);
     let would = if args.dry_run { "would be freed" } else { "freed" };
-    println!("{} {would}, {left} in use", Size::of_bytes(removed.bytes()));
+    print_line(format_args!("{} {would}, {left} in use", Size::of_bytes(removed.bytes())))?;
     if let Some(most) = args.max_size.filter(|most| left > *most) {
-        println!("the rest is needed, so the store is larger than {most}; --keep-latest keeps fewer runs");
+        print_line(format_args!(
+            "the rest is needed, so the store is larger than {most}; --keep-latest keeps fewer runs"
+        ))?;
     }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::dry::Loaded;
 use super::nodes::SelectionArgs;
-use super::{CommandError, DONE, PlanArgs};
+use super::{CommandError, DONE, PlanArgs, print_line, print_text};
 use crate::report::graph;
 use crate::run::{self, Action};
 
@@ -33,9 +33,9 @@ pub(super) fn run(args: &GraphArgs) -> Result<u8, CommandError> {
     let reused = forecast.nodes.iter().filter(|node| node.action == Action::Reuse);
     let cached = reused.map(|node| node.node.as_str()).collect();
     match args.format {
-        Form::Dot => print!("{}", graph::dot(plan, dag, &cached)),
-        Form::Mermaid => print!("{}", graph::mermaid(plan, dag, &cached)),
-        Form::Json => println!("{:#}", graph::json(plan, dag, &cached)),
+        Form::Dot => print_text(graph::dot(plan, dag, &cached))?,
+        Form::Mermaid => print_text(graph::mermaid(plan, dag, &cached))?,
+        Form::Json => print_line(format_args!("{:#}", graph::json(plan, dag, &cached)))?,
     }
     Ok(DONE)
 }

@@ -15,7 +15,8 @@ mod store;
 mod validate;
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
@@ -182,8 +183,23 @@ fn stdout_paint() -> Paint {
 fn print_json(document: &impl serde::Serialize) -> Result<(), CommandError> {
     let text =
         serde_json::to_string_pretty(document).map_err(|error| CommandError::Usage(error.to_string()))?;
-    println!("{text}");
-    Ok(())
+    print_line(text)
+}
+
+/// Writes a line to standard output.
+fn print_line(line: impl fmt::Display) -> Result<(), CommandError> {
+    print_text(format_args!("{line}\n"))
+}
+
+/// Writes to standard output. Where nobody reads it any more, as behind
+/// `| head`, the rest is not written, which is no error.
+fn print_text(text: impl fmt::Display) -> Result<(), CommandError> {
+    let mut stdout = io::stdout().lock();
+    match write!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written
+            .map_err(|source| CommandError::Io { what: "the output cannot be written".to_owned(), source }),
+    }
 }
 
 /// Columns of the terminal behind standard error; 100 where there is none.

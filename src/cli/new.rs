@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::{CommandError, DONE};
+use super::{CommandError, DONE, print_line};
 use crate::plan::{is_name, yaml};
 
 const STAGE: &str = include_str!("../../templates/new/stage.yaml");
@@ -79,9 +79,9 @@ fn stage(args: &StageArgs) -> Result<(), CommandError> {
     let lines: String = targets.iter().map(line).collect();
     let path = dir.join(format!("{name}.yaml"));
     write(&path, &STAGE.replace(NAME, name).replace(TARGETS, lines.trim_end_matches('\n')))?;
-    println!("written: {}, on the target {}", path.display(), chosen.name);
+    print_line(format_args!("written: {}, on the target {}", path.display(), chosen.name))?;
     let path = path.display();
-    say_next(dir, &[format!("validate {path}"), format!("plan {path}")]);
+    say_next(dir, &[format!("validate {path}"), format!("plan {path}")])?;
     Ok(())
 }
 
@@ -89,12 +89,12 @@ fn target(args: &FileArgs) -> Result<(), CommandError> {
     let FileArgs { name, dir } = args;
     let path = dir.join("targets").join(format!("{name}.yaml"));
     write(&path, &TARGET.replace(NAME, name))?;
-    println!("written: {}", path.display());
+    print_line(format_args!("written: {}", path.display()))?;
     let commands = [
         format!("validate {}", path.display()),
         format!("new stage STAGE --target {name}{}", dir_option(dir)),
     ];
-    say_next(dir, &commands);
+    say_next(dir, &commands)?;
     Ok(())
 }
 
@@ -173,23 +173,24 @@ fn write(path: &Path, text: &str) -> Result<(), CommandError> {
 }
 
 /// The commands to go on with, and where the schemas of the modeline are.
-fn say_next(dir: &Path, commands: &[String]) {
+fn say_next(dir: &Path, commands: &[String]) -> Result<(), CommandError> {
     let root = match dir.parent() {
         Some(root) if dir.file_name().is_some() && root != Path::new("") => root.to_owned(),
         Some(_) if dir.file_name().is_some() => PathBuf::from("."),
         _ => dir.join(".."),
     };
     if !root.join("schemas").is_dir() {
-        println!(
+        print_line(format_args!(
             "there is no {}: `orchestrate schema {}` writes the schemas there, for editors",
             root.join("schemas").display(),
             root.display()
-        );
+        ))?;
     }
-    println!("next:");
+    print_line("next:")?;
     for command in commands {
-        println!("  orchestrate {command}");
+        print_line(format_args!("  orchestrate {command}"))?;
     }
+    Ok(())
 }
 
 /// How a further command is told of the directory, where it has to be.

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::dry::{DryArgs, Loaded};
 use super::nodes::SelectionArgs;
-use super::{CommandError, DONE, PlanArgs, print_json, stdout_paint, terminal_width};
+use super::{CommandError, DONE, PlanArgs, print_json, print_text, stdout_paint, terminal_width};
 use crate::report;
 use crate::run;
 
@@ -27,7 +27,7 @@ pub(super) fn run(args: &PlanCommandArgs) -> Result<u8, CommandError> {
     if args.dry.json {
         print_json(&forecast)?;
     } else {
-        print!("{}", report::plan::text(&forecast, terminal_width().into(), stdout_paint()));
+        print_text(report::plan::text(&forecast, terminal_width().into(), stdout_paint()))?;
     }
     Ok(DONE)
 }

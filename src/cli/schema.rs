@@ -8,7 +8,7 @@ use schemars::schema_for;
 
 use super::gc::GcReport;
 use super::store::{StatsReport, VerifyReport};
-use super::{CommandError, DONE};
+use super::{CommandError, DONE, print_line};
 use crate::plan::schema;
 use crate::run::{Explanation, Forecast};
 
@@ -40,7 +40,10 @@ pub(super) fn run(args: &SchemaArgs) -> Result<u8, CommandError> {
         }
     }
     for name in &stale {
-        println!("{}: {name}", if args.check { "differs from the types" } else { "written" });
+        print_line(format_args!(
+            "{}: {name}",
+            if args.check { "differs from the types" } else { "written" }
+        ))?;
     }
     if args.check && !stale.is_empty() {
         eprintln!("error: generated files differ from the types; run `orchestrate schema` and commit them");

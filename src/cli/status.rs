@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CommandError, DONE, StateArgs};
+use super::{CommandError, DONE, StateArgs, print_text};
 use crate::report::status;
 use crate::run::unfinished_runs;
 use crate::state::State;
@@ -32,12 +32,11 @@ pub(super) fn run(args: &StatusArgs) -> Result<u8, CommandError> {
     let wanted = |target: &str| args.target.as_ref().is_none_or(|only| only == target);
     let subjects: Vec<_> = subjects.into_iter().filter(|subject| wanted(&subject.target)).collect();
     if args.json {
-        print!(
-            "{}",
-            status::json(&subjects, &unfinished).map_err(|error| CommandError::Usage(error.to_string()))?
-        );
+        print_text(
+            status::json(&subjects, &unfinished).map_err(|error| CommandError::Usage(error.to_string()))?,
+        )?;
     } else {
-        print!("{}", status::text(&subjects, &transitions, &unfinished));
+        print_text(status::text(&subjects, &transitions, &unfinished))?;
     }
     let rank =
         |status: &str| crate::evidence::ladder::Status::ALL.iter().position(|rung| rung.word() == status);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CommandError, DONE, print_json, store_dir};
+use super::{CommandError, DONE, print_json, print_line, store_dir};
 use crate::store::{Audit, Freed, Lost, Store};
 use crate::value::{Digest, Size};
 
@@ -138,7 +138,7 @@ fn verify(output: &OutputArgs) -> Result<u8, CommandError> {
     if output.json {
         print_json(&verify_report(root.display().to_string(), audit))?;
     } else {
-        print_audit(&audit);
+        print_audit(&audit)?;
     }
     Ok(exit_code)
 }
@@ -158,27 +158,32 @@ fn verify_report(store: String, audit: Audit) -> VerifyReport {
     }
 }
 
-fn print_audit(audit: &Audit) {
+fn print_audit(audit: &Audit) -> Result<(), CommandError> {
     for digest in &audit.damaged {
-        println!("damaged     {digest}");
+        print_line(format_args!("damaged     {digest}"))?;
     }
     for reason in audit.unreadable.values() {
-        println!("unreadable  {reason}");
+        print_line(format_args!("unreadable  {reason}"))?;
     }
     for lost in &audit.lost {
         let kind = lost.kind.as_deref().unwrap_or("unknown");
         let gone: Vec<_> = lost.gone.iter().map(Digest::short).collect();
-        println!("lost        the result {} of a {kind} node names {}", lost.key, gone.join(", "));
+        print_line(format_args!(
+            "lost        the result {} of a {kind} node names {}",
+            lost.key,
+            gone.join(", ")
+        ))?;
     }
     for path in &audit.unreadable_results {
-        println!("unreadable  {path} is no result that this version can read");
+        print_line(format_args!("unreadable  {path} is no result that this version can read"))?;
     }
-    println!("{} blobs and {} results were read", audit.blobs, audit.results);
+    print_line(format_args!("{} blobs and {} results were read", audit.blobs, audit.results))?;
     if audit.is_clean() {
-        println!("everything is as it should be");
+        print_line("everything is as it should be")?;
     } else {
-        println!("the next `orchestrate apply` makes again what was lost");
+        print_line("the next `orchestrate apply` makes again what was lost")?;
     }
+    Ok(())
 }
 
 fn stats(output: &OutputArgs) -> Result<u8, CommandError> {
@@ -204,24 +209,25 @@ fn stats(output: &OutputArgs) -> Result<u8, CommandError> {
     if output.json {
         print_json(&report)?;
     } else {
-        print_stats(&report);
+        print_stats(&report)?;
     }
     Ok(DONE)
 }
 
-fn print_stats(report: &StatsReport) {
-    println!("store         {}", report.store);
+fn print_stats(report: &StatsReport) -> Result<(), CommandError> {
+    print_line(format_args!("store         {}", report.store))?;
     for PartRow { name, amount: Freed { count, bytes } } in &report.parts {
-        println!("{name:<13} {count:>6}  {}", Size::of_bytes(*bytes));
+        print_line(format_args!("{name:<13} {count:>6}  {}", Size::of_bytes(*bytes)))?;
     }
-    println!("together              {}", Size::of_bytes(report.total_bytes));
+    print_line(format_args!("together              {}", Size::of_bytes(report.total_bytes)))?;
     if let (Some(oldest), Some(newest)) = (&report.oldest_result, &report.newest_result) {
-        println!("results from  {oldest} to {newest}");
+        print_line(format_args!("results from  {oldest} to {newest}"))?;
     }
     for project in &report.projects {
         let note = if project.exists { "" } else { " (gone; it keeps nothing)" };
-        println!("project       {}{note}", project.state_dir);
+        print_line(format_args!("project       {}{note}", project.state_dir))?;
     }
+    Ok(())
 }
 
 /// RFC 3339 to the second.

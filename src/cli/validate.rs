@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{CommandError, DONE, GivenArgs};
+use super::{CommandError, DONE, GivenArgs, print_line};
 use crate::dag::Dag;
 use crate::plan::{Checked, Diagnostics, Disk, check, load};
 
@@ -31,7 +31,7 @@ pub(super) fn run(args: &ValidateArgs) -> Result<u8, CommandError> {
                 Ok(Checked::Other) if !is_directory => {
                     wrong.extend(load(&file, &given).err().into_iter().flat_map(|Diagnostics(found)| found));
                 }
-                Ok(checked) => println!("{}: {}", file.display(), describe(&checked)),
+                Ok(checked) => print_line(format_args!("{}: {}", file.display(), describe(&checked)))?,
                 Err(Diagnostics(found)) => wrong.extend(found),
             }
         }

@@ -17,7 +17,7 @@ use crate::evidence::bundle::Bundle;
 use crate::evidence::host::Host;
 use crate::evidence::mode::Mode;
 use crate::evidence::redact::SiteValues;
-use crate::process::{self, Child, Command, Ended, Leases, find_program};
+use crate::process::{self, Child, Command, Ended, Interrupt, Leases, find_program};
 use crate::store::{EnvironmentSlot, Store};
 use crate::value::reference::{Piece, pieces};
 use crate::value::{Digest, Input, Reference, Text};
@@ -46,7 +46,7 @@ pub struct World {
     /// Remembers children, for the run after one that was killed.
     pub leases: Arc<dyn Leases>,
     /// Turns true when the user wants everything to stop.
-    pub cancelled: watch::Receiver<bool>,
+    pub cancelled: Interrupt,
     /// The run's id.
     pub run: String,
     /// A directory for what needs a short path, such as sockets; made when a
@@ -411,7 +411,6 @@ impl Context {
         };
         let mut child = self.spawn(command).await?;
         let held = child.held();
-        let stopper = child.stopper();
         let interruption = tokio::select! {
             ended = child.wait() => {
                 self.world.leases.ended(&self.node, held);
@@ -419,9 +418,8 @@ impl Context {
             }
             interruption = self.interrupted() => interruption,
         };
-        stopper.stop();
         // The tree is gone either way; what matters is why it was ended.
-        let _ = child.wait().await;
+        let _ = child.end(&self.world.cancelled).await;
         self.world.leases.ended(&self.node, held);
         let is_told = interruption.log_tail.is_some() || interruption.kind == FailureKind::Cancelled;
         Err(if is_told { interruption } else { interruption.with_log(self.log_tail()) })
@@ -453,12 +451,8 @@ impl Context {
     }
 
     async fn stopped_or_bereft(&self) -> Failure {
-        let mut cancelled = self.world.cancelled.clone();
         let user = async {
-            // A run whose sender is gone cannot be cancelled any more.
-            if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
-                std::future::pending::<()>().await;
-            }
+            self.world.cancelled.raised().await;
             Failure::cancelled()
         };
         let deaths = self.services.values().map(|service| {

@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child as Supervisor, ChildStdout};
 
 use super::error::{RunError, SpawnError, SupervisorLost};
+use super::interrupt::Interrupt;
 use super::lease::Held;
 use super::probe::{Lookup, look_up};
 use super::protocol::{Ended, Failure, Message, Spec};
@@ -182,6 +183,18 @@ impl Child {
     /// See [`Stopper::kill`].
     pub fn kill(&self) {
         self.stopper.kill();
+    }
+
+    /// Ends the tree and waits for that: TERM, grace, KILL, and no grace from
+    /// when the user is in haste.
+    pub async fn end(&mut self, interrupt: &Interrupt) -> Result<Ended, SupervisorLost> {
+        self.stop();
+        let stopper = self.stopper();
+        tokio::select! {
+            ended = self.wait() => return ended,
+            () = interrupt.at_once() => stopper.kill(),
+        }
+        self.wait().await
     }
 
     /// Waits until nothing of the child's tree runs any more.

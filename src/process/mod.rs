@@ -13,6 +13,7 @@
 pub mod child;
 pub mod environment;
 pub mod error;
+pub mod interrupt;
 pub mod lease;
 pub mod log;
 pub mod mask;
@@ -27,6 +28,7 @@ pub mod usage;
 pub use child::{Child, Command, Stopper, run, spawn, this_executable};
 pub use environment::base_environment;
 pub use error::{RunError, SpawnError, SupervisorLost};
+pub use interrupt::{Haste, Interrupt, Interrupter, interrupt};
 pub use lease::{Held, LeaseError, Leases, NoLeases};
 pub use log::{tail, tail_masked};
 pub use mask::Masker;

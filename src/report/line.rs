@@ -99,6 +99,11 @@ pub(super) fn recovered(run: &str, processes: usize, unfinished: &[String]) -> S
     tagged("cleared", &format!("{left} that the killed run {run} left"))
 }
 
+/// The user has asked for the end while something runs.
+pub(super) fn stopping() -> String {
+    tagged("stopping", "what runs may end in order; the same signal again kills it")
+}
+
 /// What an exit code says (design, section 10).
 fn exit(code: u8) -> &'static str {
     match code {

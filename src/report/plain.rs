@@ -79,6 +79,7 @@ impl<W: Write> Reporter for Plain<W> {
             Event::Recovered { run, processes, unfinished } => {
                 self.write(&[line::recovered(run, *processes, unfinished)]);
             }
+            Event::Stopping => self.write(&[line::stopping()]),
             Event::RunStarted { run, plan, nodes } => {
                 self.tagged("run", &format!("{run} of plan {}, {nodes} nodes", printable(plan)));
             }

@@ -154,6 +154,7 @@ impl Reporter for Terminal {
             Event::Recovered { run, processes, unfinished } => {
                 self.show(&line::recovered(run, *processes, unfinished));
             }
+            Event::Stopping => self.show(&line::stopping()),
             Event::RunStarted { run, plan, nodes } => {
                 let plan = self.paint.bold(&printable(plan));
                 self.show(&line::tagged("run", &format!("{run} of plan {plan}, {nodes} nodes")));

@@ -20,7 +20,6 @@ pub(super) async fn acquire(
     options: &Options,
     world: &World,
 ) -> Result<(ApplyLock, bool), RunError> {
-    let mut cancelled = world.cancelled.clone();
     let (mut told, mut waited) = (false, false);
     loop {
         let since = timestamp(Timestamp::now());
@@ -36,7 +35,7 @@ pub(super) async fn acquire(
         }
         tokio::select! {
             () = tokio::time::sleep(POLL) => {}
-            Ok(_) = cancelled.wait_for(|cancelled| *cancelled) => return Err(RunError::Interrupted),
+            () = world.cancelled.raised() => return Err(RunError::Interrupted),
         }
     }
 }

@@ -124,7 +124,14 @@ impl<'a> Scheduler<'a> {
                 self.look_at(name, &mut tasks).await?;
             }
             self.journal.flush()?;
-            match tasks.join_next().await {
+            let woken = tokio::select! {
+                woken = tasks.join_next() => woken,
+                () = self.walk.world.cancelled.raised(), if !self.cancelled => {
+                    self.begin_to_stop(&tasks);
+                    continue;
+                }
+            };
+            match woken {
                 None if self.make_room().await? => {}
                 None => return Ok(()),
                 Some(Ok(Woken::Finished(finished))) => self.finish(*finished, &mut tasks)?,
@@ -135,6 +142,16 @@ impl<'a> Scheduler<'a> {
                 // A task of ours panicked: a bug, which must not look like success.
                 Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
             }
+        }
+    }
+
+    /// Has every node looked at, because none is started any more. Those that
+    /// run end by themselves.
+    fn begin_to_stop(&mut self, tasks: &JoinSet<Woken>) {
+        self.cancelled = true;
+        self.agenda.add_all();
+        if !tasks.is_empty() {
+            (self.walk.world.events)(Event::Stopping);
         }
     }
 
@@ -167,7 +184,7 @@ impl<'a> Scheduler<'a> {
         if certain.is_some() || node.kind.reads_subjects() || node.kind.class() == Class::Service {
             return certain;
         }
-        if *self.walk.world.cancelled.borrow() {
+        if self.walk.world.cancelled.is_raised() {
             return Some((Outcome::Cancelled, "stopped by the user".to_owned()));
         }
         let failed = self.failed.as_ref().filter(|_| !self.options.keep_going)?;
@@ -273,9 +290,6 @@ impl<'a> Scheduler<'a> {
         self.running.remove(&name);
         self.resources.give_back(&name);
         self.look_at_held();
-        if *self.walk.world.cancelled.borrow() && !std::mem::replace(&mut self.cancelled, true) {
-            self.agenda.add_all();
-        }
         let primed_by = self.primed_by(&name);
         let measured = node.kind.class().is_measured();
         let made = Made { key: &key, services: &services, primed_by, started_at, took, measured };

@@ -18,7 +18,6 @@ use orchestrate::store::{Recorded, Store, StoreError};
 use orchestrate::value::Digest;
 use orchestrate::{host, process};
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
 
 use super::genes::{After, Harm, Kill};
 use super::model::{Model, NAMES};
@@ -163,7 +162,7 @@ impl<'a> Workshop<'a> {
             host: HOST.clone(),
             site: SiteValues::default(),
             events: Box::new(drop),
-            cancelled: watch::channel(false).1,
+            cancelled: orchestrate::process::Interrupt::never(),
             run: format!("run-{}", self.runs),
             scratch: self.scene.path("scratch"),
             programs: Programs::default(),

@@ -17,7 +17,8 @@ use tempfile::TempDir;
 
 pub mod schemas;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_orchestrate");
+/// The binary under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_orchestrate");
 /// The repository.
 pub const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -108,17 +109,25 @@ impl Scene {
     pub fn start(&self, arguments: &[&str]) -> Running {
         let file = |name: &str| fs::File::create(self.path(name)).unwrap();
         let begun = Instant::now();
-        let child = Command::new(PROGRAM)
+        let child = self
+            .command(PROGRAM)
             .args(arguments)
-            .current_dir(self.dir.path())
-            .env_clear()
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(file("stdout"))
             .stderr(file("stderr"))
             .spawn()
             .unwrap();
         Running { child, begun, dir: self.dir.path().to_owned() }
+    }
+
+    /// A program in the scene's directory and environment.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.dir.path())
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
     }
 
     /// The project's state, which must be there.

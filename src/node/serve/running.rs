@@ -73,7 +73,14 @@ impl RunningService {
         // The receiver lives in the watcher, which may have ended already.
         let _ = self.stopping.send(true);
         self.stopper.stop();
-        let ended = self.watcher.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let ended = tokio::select! {
+            ended = &mut self.watcher => ended,
+            () = self.world.cancelled.at_once() => {
+                self.stopper.kill();
+                (&mut self.watcher).await
+            }
+        };
+        let ended = ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         let after = After {
             ended,
             took: asked.elapsed(),

@@ -103,9 +103,8 @@ impl Serve {
             FailureKind::Environment | FailureKind::Cancelled => failure,
         };
         let stranger = candidate.socket.stranger().filter(|_| failure.kind == FailureKind::Failed);
-        child.stop();
         // Gone either way; what matters is why it was not used.
-        let _ = child.wait().await;
+        let _ = child.end(&context.world.cancelled).await;
         context.world.leases.ended(&context.node, child.held());
         Err(match stranger {
             Some(stranger) => in_the_place_of(&failure, &candidate.socket.refusal(&stranger)),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::*;
 use crate::evidence::redact::SiteValues;
@@ -46,7 +45,7 @@ impl Scene {
             host: runtime.block_on(crate::host::probe(&BTreeMap::new())),
             events: Box::new(drop),
             leases: Arc::new(crate::process::NoLeases),
-            cancelled: watch::channel(false).1,
+            cancelled: crate::process::Interrupt::never(),
             run: "r".to_owned(),
             scratch: PathBuf::new(),
             programs: crate::node::Programs::default(),

@@ -75,11 +75,11 @@ impl Scheduler<'_> {
         self.retries.failed.entry(node.name.clone()).or_default().push(reason);
         self.retries.waiting.insert(node.name.clone());
         let name = node.name.clone();
-        let mut cancelled = self.walk.world.cancelled.clone();
+        let cancelled = self.walk.world.cancelled.clone();
         tasks.spawn(async move {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                _ = cancelled.wait_for(|cancelled| *cancelled) => {}
+                () = cancelled.raised() => {}
             }
             Woken::Due(name)
         });
@@ -88,7 +88,7 @@ impl Scheduler<'_> {
 
     /// Whether nothing new is begun any more.
     pub(super) fn is_ending(&self) -> bool {
-        *self.walk.world.cancelled.borrow() || (self.failed.is_some() && !self.options.keep_going)
+        self.walk.world.cancelled.is_raised() || (self.failed.is_some() && !self.options.keep_going)
     }
 
     /// Ends an attempt of a node, which another one follows.
