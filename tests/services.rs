@@ -405,7 +405,7 @@ mod deaths {
         let scene = scene.with("SIDE", side).with("ASK", ask);
         let ended = apply(&scene);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        for node in ["one", "other", "server"] {
+        for node in ["one", "other", "server", "warmup"] {
             let numbers: Vec<_> = attempts(&scene, node).iter().map(|row| row.0).collect();
             assert_eq!(numbers, [1, 2], "{node}: {}", ended.stderr);
         }

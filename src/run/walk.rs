@@ -201,28 +201,30 @@ impl<'a> Walk<'a> {
     /// stopped since.
     pub fn stale_priming(&self, node: &str, is_cold: impl Fn(&str) -> bool) -> Vec<String> {
         let services: BTreeSet<&str> = self.used_services(node).collect();
-        let is_stale = |name: &&str| {
-            self.done.get(*name).is_some_and(|record| {
-                record.outcome == Outcome::Reused || record.outcome.passed() && is_cold(name)
-            })
-        };
-        self.primes(node, &services).filter(is_stale).map(str::to_owned).collect()
-    }
-
-    /// What a node waits for and has primed a service for it.
-    pub fn priming_of(&self, node: &str, service: &str) -> Vec<String> {
-        let services = BTreeSet::from([service]);
-        let has_ended = |name: &&str| self.done.contains_key(*name);
-        self.primes(node, &services).filter(has_ended).map(str::to_owned).collect()
-    }
-
-    /// What primes some services before a node uses them.
-    fn primes<'b>(&'b self, node: &str, services: &'b BTreeSet<&str>) -> impl Iterator<Item = &'b str> {
-        let dependencies = self.dag.dependencies(node).map(|(dependency, _)| dependency);
-        dependencies.filter(|dependency| {
-            self.plan.nodes[*dependency].kind.class() == Class::Priming
+        let is_stale = |dependency: &&str| {
+            self.is_priming(dependency)
                 && self.used_services(dependency).any(|service| services.contains(service))
-        })
+                && self.done.get(*dependency).is_some_and(|record| {
+                    record.outcome == Outcome::Reused || record.outcome.passed() && is_cold(dependency)
+                })
+        };
+        let dependencies = self.dag.dependencies(node).map(|(dependency, _)| dependency);
+        dependencies.filter(is_stale).map(str::to_owned).collect()
+    }
+
+    /// What has primed a service for a node that has yet to use it.
+    pub fn priming_of(&self, service: &str) -> Vec<String> {
+        let is_open = |user: &str| {
+            !self.done.contains_key(user) && self.used_services(user).any(|used| used == service)
+        };
+        let primed = self.consumers(service).filter(|name| {
+            self.is_priming(name) && self.done.contains_key(*name) && self.dag.dependents(name).any(is_open)
+        });
+        primed.map(str::to_owned).collect()
+    }
+
+    fn is_priming(&self, node: &str) -> bool {
+        self.plan.nodes[node].kind.class() == Class::Priming
     }
 
     /// A measurement that is reused was primed by what primed it then.

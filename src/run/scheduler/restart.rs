@@ -39,14 +39,11 @@ impl Scheduler<'_> {
         );
         self.try_again(node, &attempt, &why);
         self.agenda.add(&node.name);
-        for priming in self.walk.priming_of(&node.name, &lost.service) {
-            let _ = self.reopen(&priming, format!("{} is started again", service.name));
-            self.forced.insert(priming);
-        }
         None
     }
 
-    /// Puts a service that can be started in the place of one that died.
+    /// Puts a service that can be started in the place of one that died, and
+    /// has it primed again for those that have yet to use it.
     fn replace(&mut self, service: &PlannedNode, attempt: &Attempt) {
         let record = self.failed(service, &attempt.failure);
         self.record(service, &record, Timestamp::now(), attempt.took);
@@ -57,5 +54,9 @@ impl Scheduler<'_> {
         self.attempts.insert(service.name.clone(), number + 1);
         *self.restarts.entry(service.name.clone()).or_default() += 1;
         self.services.insert(service.name.clone(), Arc::default());
+        for priming in self.walk.priming_of(&service.name) {
+            let _ = self.reopen(&priming, format!("{} is started again", service.name));
+            self.forced.insert(priming);
+        }
     }
 }
