@@ -6,13 +6,14 @@
 
 #[path = "support/double.rs"]
 mod double;
+#[path = "services/impostors.rs"]
+mod impostors;
 mod support;
+#[path = "services/teardown.rs"]
+mod teardown;
 
 use std::fs;
-use std::io::Read;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -81,74 +82,6 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A process of its own that answers 200 to everything, and ends when dropped.
-struct Stranger(Child);
-
-impl Stranger {
-    fn on(port: u16) -> Self {
-        let script = format!(
-            "\
-import socket
-s = socket.socket()
-s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-s.bind(('127.0.0.1', {port}))
-s.listen(64)
-print('listening', flush=True)
-while True:
-    client, _ = s.accept()
-    client.recv(4096)
-    client.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\n{{}}')
-    client.close()
-"
-        );
-        let mut child = Command::new("python3").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = [0; 9];
-        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
-        Self(child)
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Runs a plan on a fixed port that a stranger takes once our server runs.
-fn impersonated(alias: &str) -> (Ended, Stranger, u16) {
-    let port = free_port();
-    let scene = scene();
-    double::write_plan(&scene, alias, &format!("      port: {port}"));
-    let running = scene.start(&["apply", "plan.yaml"]);
-    scene.await_process(&format!("--port {port}"), LONG);
-    if alias == "shares-its-port" {
-        wait_for("our server's socket", LONG, || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
-    }
-    let stranger = Stranger::on(port);
-    let ended = running.wait_within(LONG);
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    scene.assert_clean(&["build_bundle", "fetch"]);
-    (ended, stranger, port)
-}
-
-/// The error names who was there, by number and program, and the whole command
-/// stands beside it.
-fn assert_names(ended: &Ended, stranger: &Stranger, port: u16) {
-    let failures = ended.failures();
-    let named = format!(
-        "port {port} is answered by a process that is not ours, process {} (python3)",
-        stranger.pid()
-    );
-    assert!(failures.contains(&named), "{failures}");
-    assert!(failures.contains("python3 -c import socket\n"), "{failures}");
-}
-
 mod loading {
     use super::*;
 
@@ -201,91 +134,6 @@ mod loading {
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
         assert!(ended.stderr.contains("`silent_for` is no time at all"), "{}", ended.stderr);
         scene.assert_untouched();
-    }
-}
-
-mod impostors {
-    use super::*;
-
-    #[test]
-    fn an_older_server_that_answers_while_the_new_one_runs_out_of_memory_is_not_measured() {
-        let (ended, stranger, port) = impersonated("dies-while-loading");
-        assert_names(&ended, &stranger, port);
-    }
-
-    #[test]
-    fn a_server_that_answers_while_ours_is_still_silent_is_not_measured() {
-        let (ended, stranger, port) = impersonated("never-listens");
-        assert_names(&ended, &stranger, port);
-    }
-
-    #[test]
-    fn a_server_that_answers_where_ours_was_to_listen_is_not_measured() {
-        let (ended, stranger, port) = impersonated("binds-elsewhere");
-        assert_names(&ended, &stranger, port);
-    }
-
-    #[test]
-    fn a_server_that_came_to_share_the_port_since_is_found_before_the_next_node_begins() {
-        let port = free_port();
-        let scene = scene();
-        let settings = format!("      port: {port}");
-        double::write_plan_with(&scene, "lends-its-port", &settings, &load_after("sleep 2"));
-        let running = scene.start(&["apply", "plan.yaml"]);
-        scene.await_process("sleep 2", LONG);
-        let stranger = Stranger::on(port);
-        let ended = running.wait_within(LONG);
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        assert_eq!(ended.nodes("failed"), ["load", "server"], "{}", ended.stderr);
-        assert_names(&ended, &stranger, port);
-        let still_there = format!(
-            "process {} (python3) listens on port {port} although the server has ended",
-            stranger.pid()
-        );
-        assert!(ended.failures().contains(&still_there), "{}", ended.failures());
-    }
-
-    #[test]
-    fn a_server_that_shares_the_port_of_ours_is_not_measured() {
-        let (ended, stranger, port) = impersonated("shares-its-port");
-        assert_names(&ended, &stranger, port);
-    }
-
-    #[test]
-    fn a_server_whose_port_was_taken_between_release_and_launch_names_who_has_it() {
-        // The double binds late, so that the other is there first.
-        let port = free_port();
-        let scene = scene();
-        double::write_plan(&scene, "binds-late", &format!("      port: {port}"));
-        let running = scene.start(&["apply", "plan.yaml"]);
-        scene.await_process(&format!("--port {port}"), LONG);
-        let stranger = TcpListener::bind(("127.0.0.1", port)).unwrap();
-        let ended = running.wait_within(LONG);
-        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-        let me = std::process::id();
-        let named = format!("port {port} is answered by a process that is not ours, process {me} (");
-        assert!(ended.failures().contains(&named), "{}", ended.failures());
-        drop(stranger);
-        scene.assert_clean(&["build_bundle", "fetch"]);
-    }
-
-    #[test]
-    fn two_jobs_with_the_same_fixed_port_never_share_a_server() {
-        let port = free_port();
-        let first = scene();
-        double::write_plan(&first, "never-ready", &format!("      port: {port}\n      ready_within: 1h"));
-        let running = first.start(&["apply", "plan.yaml"]);
-        let holder = first.await_process("--alias never-ready", LONG);
-        wait_for("the first server's socket", LONG, || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).ok()
-        });
-        let (second, ended) = serving("good", &format!("      port: {port}"));
-        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-        assert!(ended.failures().contains(&format!("port {port} is taken by process ")), "{}", ended.stderr);
-        second.assert_clean(&["build_bundle", "fetch"]);
-        assert!(fs::read_link(format!("/proc/{holder}/exe")).is_ok(), "the first server was left alone");
-        support::signal(running.pid(), rustix::process::Signal::INT);
-        assert_eq!(running.wait_within(LONG).code, Some(130));
     }
 }
 
@@ -445,87 +293,5 @@ mod deaths {
         double::write_plan(&scene, "good", "      silent_for: 5s\n      ready_within: 1h\n      restart: 3");
         let ended = apply(&scene);
         assert_eq!(ended.nodes("reused"), ["bundle", "model", "server", "warmup"], "{}", ended.stderr);
-    }
-}
-
-mod teardown {
-    use super::*;
-
-    #[test]
-    fn a_server_that_ended_shows_that_nothing_of_it_is_left() {
-        let (scene, ended) = serving("good", "");
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        let line = ended.stderr.lines().find(|line| line.starts_with("succeeded   server")).unwrap();
-        assert!(line.contains("stopped after ") && line.ends_with("; processes gone, port free"), "{line}");
-        let proof = proof_of_server(&scene);
-        support::schemas::assert_evidence_fits(&proof, "serve", "the evidence of a stopped server");
-        let teardown = &proof["teardown"];
-        assert_eq!(teardown["remains"], Value::Array(Vec::new()));
-        assert!(teardown["ended"].as_str().unwrap().contains("after it was told to stop"), "{teardown}");
-        let explained = scene.run(&["explain", "plan.yaml", "server"]).stdout;
-        assert!(explained.contains("; processes gone, port free"), "{explained}");
-    }
-
-    #[test]
-    fn a_server_that_ignores_term_is_killed_and_the_evidence_says_so() {
-        let (scene, ended) = serving("ignores-term", "");
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert_eq!(proof_of_server(&scene)["teardown"]["killed"], 1);
-        assert!(ended.stderr.contains("1 process killed; processes gone, port free"), "{}", ended.stderr);
-    }
-
-    #[test]
-    fn where_there_is_no_gpu_the_evidence_says_so() {
-        let scene = scene().with("PATH", without_nvidia_smi());
-        double::write_plan(&scene, "good", "");
-        assert_eq!(apply(&scene).code, Some(0));
-        let memory = &proof_of_server(&scene)["teardown"]["gpu_memory"];
-        assert_eq!(memory["unavailable"], "there is no nvidia-smi on PATH");
-    }
-
-    fn without_nvidia_smi() -> std::ffi::OsString {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let dirs = std::env::split_paths(&path).filter(|dir| !dir.join("nvidia-smi").exists());
-        std::env::join_paths(dirs).unwrap()
-    }
-
-    /// A scene with a GPU whose memory in use is what `side/gpu` says.
-    fn with_gpu(scene: Scene) -> Scene {
-        let script = format!(
-            "#!/bin/sh\ncase \"$1\" in *memory.total*) echo 'Double GPU, 1000, 1';; *) cat '{}';; esac\n",
-            scene.path("side/gpu").display()
-        );
-        scene.write("side/gpu", "0");
-        let program = scene.write("bin/nvidia-smi", script);
-        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut path = scene.path("bin").into_os_string();
-        path.push(":");
-        path.push(without_nvidia_smi());
-        scene.with("PATH", path)
-    }
-
-    #[test]
-    fn gpu_memory_that_is_given_back_is_shown() {
-        let scene = with_gpu(scene());
-        double::write_plan(&scene, "frees-gpu-memory", &side(&scene));
-        let ended = apply(&scene);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert!(ended.stderr.contains("port free, gpu memory back"), "{}", ended.stderr);
-        let memory = &proof_of_server(&scene)["teardown"]["gpu_memory"]["value"];
-        assert_eq!(memory[0]["after_bytes"], 0);
-    }
-
-    #[test]
-    fn gpu_memory_that_is_not_given_back_fails_the_server_and_says_how_much() {
-        let scene = with_gpu(scene());
-        double::write_plan(&scene, "keeps-gpu-memory", &side(&scene));
-        let ended = apply(&scene);
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        assert_eq!(ended.nodes("failed"), ["server"]);
-        let said = "GPU 0 has 900 MiB more in use than before the launch although the server has ended";
-        assert!(ended.failures().contains(said), "{}", ended.failures());
-        let teardown = &proof_of_server(&scene)["teardown"];
-        assert!(teardown["remains"][0].as_str().unwrap().starts_with("GPU 0"), "{teardown}");
-        scene.assert_nothing_runs();
     }
 }
