@@ -12,11 +12,13 @@ use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child as Supervisor, ChildStdout};
 
+use super::cgroup::Cgroup;
 use super::error::{RunError, SpawnError, SupervisorLost};
 use super::interrupt::Interrupt;
 use super::lease::Held;
 use super::probe::{Lookup, look_up};
-use super::protocol::{Ended, Failure, Message, Spec};
+pub use super::protocol::Containment;
+use super::protocol::{Ended, Failure, Message, Spec, URGENT};
 use super::tree::{self, Identity};
 
 /// The hidden subcommand whose body is [`super::supervisor::main`].
@@ -101,7 +103,16 @@ pub fn this_executable() -> &'static Path {
 /// `supervisor_exe` is an `orchestrate` binary, usually [`this_executable`].
 /// Needs a tokio runtime with I/O; returns when the program runs.
 pub async fn spawn(supervisor_exe: &Path, command: Command) -> Result<Child, SpawnError> {
-    let spec = resolve(command)?;
+    spawn_within(supervisor_exe, command, Containment::default()).await
+}
+
+/// Like [`spawn`], with a choice of what holds the child's processes.
+pub async fn spawn_within(
+    supervisor_exe: &Path,
+    command: Command,
+    containment: Containment,
+) -> Result<Child, SpawnError> {
+    let spec = Spec { containment, ..resolve(command)? };
     let program = spec.argv.first().cloned().unwrap_or_default();
     let failed = |reason: String| SpawnError::Supervisor {
         program: program.clone(),
@@ -135,6 +146,16 @@ pub async fn spawn(supervisor_exe: &Path, command: Command) -> Result<Child, Spa
 /// Starts a child and waits for it.
 pub async fn run(supervisor_exe: &Path, command: Command) -> Result<Ended, RunError> {
     Ok(spawn(supervisor_exe, command).await?.wait().await?)
+}
+
+/// Ends every child of this process at once, also those still in their grace.
+///
+/// It reaches the children of now: whoever wants no other to follow repeats it.
+pub fn skip_grace() {
+    let me = std::process::id();
+    for child in tree::processes().into_iter().filter(|process| process.parent == me) {
+        child.identity.signal(URGENT);
+    }
 }
 
 impl Child {
@@ -213,15 +234,17 @@ impl Child {
     }
 
     /// Ends what a killed supervisor left behind, as far as it can be found:
-    /// its session and the descendants of the child.
+    /// its cgroup, its session and the descendants of the child.
     ///
     /// The supervisor is not collected before this is done: until then its
     /// number, and so its session's, cannot be given to others.
     async fn sweep(&mut self) -> SupervisorLost {
         let mut swept = HashSet::new();
         let _ = self.supervisor.start_kill();
+        let cgroup = Cgroup::of(self.supervisor_identity);
         for _ in 0..200 {
             let mut orphans = tree::session_members(self.supervisor_identity.pid);
+            orphans.extend(cgroup.iter().flat_map(Cgroup::members));
             if self.identity.is_alive() {
                 orphans.extend(tree::descendants(self.identity.pid));
             }
@@ -233,8 +256,10 @@ impl Child {
                 orphan.identity.signal(Signal::KILL);
                 swept.insert(orphan.identity);
             }
+            cgroup.iter().for_each(Cgroup::kill);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        cgroup.iter().for_each(Cgroup::remove);
         self.lost(swept.len())
     }
 
@@ -280,6 +305,7 @@ fn resolve(command: Command) -> Result<Spec, SpawnError> {
         stderr,
         timeout_ms: timeout.map(millis),
         grace_ms: millis(grace),
+        containment: Containment::default(),
     })
 }
 

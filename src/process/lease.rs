@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
+use super::cgroup::Cgroup;
 use super::tree::{self, Identity, Process};
 
 /// How often processes that are being ended are looked at.
@@ -52,7 +53,7 @@ impl Leases for NoLeases {
 
 /// Ends what still runs of children whose orchestrator is gone, given their
 /// supervisors and programs: TERM, then,
-/// after `grace`, KILL to their whole trees and sessions. Every process is
+/// after `grace`, KILL to their whole trees, cgroups and sessions. Every process is
 /// told apart by number and start time, and a session is only touched while a
 /// leased process that lives shows that it is still ours.
 ///
@@ -74,10 +75,17 @@ pub async fn end_orphans(held: &[Identity], grace: Duration) -> HashSet<Identity
             for identity in &known {
                 identity.signal(Signal::KILL);
             }
+            cgroups_of(held).for_each(|cgroup| cgroup.kill());
         }
         sleep(TICK).await;
     }
+    cgroups_of(held).for_each(|cgroup| cgroup.remove());
     known
+}
+
+/// What held the children of supervisors that were killed.
+fn cgroups_of(held: &[Identity]) -> impl Iterator<Item = Cgroup> {
+    held.iter().copied().filter_map(Cgroup::of)
 }
 
 /// Adds every running process of the children's trees and sessions.
@@ -103,6 +111,7 @@ fn meet(held: &[Identity], known: &mut HashSet<Identity>) {
             break;
         }
     }
+    ours.extend(cgroups_of(held).flat_map(|cgroup| cgroup.members()).map(|member| member.identity.pid));
     known.extend(running.into_keys().filter(|identity| ours.contains(&identity.pid)));
 }
 

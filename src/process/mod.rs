@@ -10,6 +10,7 @@
 //! to run, with which complete environment, and where its output goes. Linux
 //! only.
 
+mod cgroup;
 pub mod child;
 pub mod environment;
 pub mod error;
@@ -25,7 +26,9 @@ mod teardown;
 pub mod tree;
 pub mod usage;
 
-pub use child::{Child, Command, Stopper, run, spawn, this_executable};
+pub use child::{
+    Child, Command, Containment, Stopper, run, skip_grace, spawn, spawn_within, this_executable,
+};
 pub use environment::base_environment;
 pub use error::{RunError, SpawnError, SupervisorLost};
 pub use interrupt::{Haste, Interrupt, Interrupter, interrupt};

@@ -1,17 +1,22 @@
 //! What a supervisor and its orchestrator say to each other.
 //!
 //! The orchestrator writes one [`Spec`] as a line of JSON, later perhaps
-//! `stop` or `kill`, and closes the pipe when it no longer cares. The
-//! supervisor answers with one [`Message`] per line: `started` or `failed`,
+//! `stop` or `kill`, and closes the pipe when it no longer cares. The signal
+//! [`URGENT`] says the same as `kill`. The supervisor answers with one [`Message`] per line: `started` or `failed`,
 //! then `ended`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::tree::Identity;
+
+/// Tells a supervisor to end its tree at once. Whoever is no supervisor, or not
+/// yet one, is not harmed by it: the system's own answer to it is none.
+pub const URGENT: Signal = Signal::URG;
 
 /// What to run and how long it may take.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,6 +38,20 @@ pub struct Spec {
     pub timeout_ms: Option<u64>,
     /// How long its processes get between TERM and KILL, in milliseconds.
     pub grace_ms: u64,
+    /// What its processes are held by.
+    #[serde(default)]
+    pub containment: Containment,
+}
+
+/// What a child's processes are held by, so that all of them are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Containment {
+    /// The family tree of `/proc`, and a cgroup where the system lets us make one.
+    #[default]
+    Cgroup,
+    /// The family tree alone.
+    Family,
 }
 
 /// One line from the supervisor.

@@ -18,7 +18,8 @@ use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::protocol::{Cause, Ended, Exit, Failure, Message, Spec};
+use super::cgroup::Cgroup;
+use super::protocol::{Cause, Containment, Ended, Exit, Failure, Message, Spec, URGENT};
 use super::teardown::Teardown;
 use super::tree::Identity;
 
@@ -99,9 +100,11 @@ fn requests() -> UnboundedReceiver<Request> {
 
 struct Watch {
     child: Child,
+    cgroup: Option<Cgroup>,
     requests: UnboundedReceiver<Request>,
     child_changed: SignalStream,
     terminate: SignalStream,
+    urgent: SignalStream,
     deadline: Instant,
     grace: Duration,
 }
@@ -114,17 +117,27 @@ impl Watch {
         let _hangup = signal(SignalKind::hangup())?;
         let terminate = signal(SignalKind::terminate())?;
         let child_changed = signal(SignalKind::child())?;
-        let child = match Child::spawn(spec) {
+        let urgent = signal(SignalKind::from_raw(URGENT.as_raw()))?;
+        let (cgroup, child) = match spec.containment {
+            Containment::Cgroup => Cgroup::around(|| Child::spawn(spec)),
+            Containment::Family => (None, Child::spawn(spec)),
+        };
+        let child = match child {
             Ok(child) => child,
-            Err(failure) => return Ok(Err(failure)),
+            Err(failure) => {
+                cgroup.iter().for_each(Cgroup::remove);
+                return Ok(Err(failure));
+            }
         };
         report(&Message::Started(child.identity));
         let limit = spec.timeout_ms.map_or(FOR_EVER, Duration::from_millis).min(FOR_EVER);
         Ok(Ok(Self {
             child,
+            cgroup,
             requests: requests(),
             child_changed,
             terminate,
+            urgent,
             deadline: Instant::now() + limit,
             grace: Duration::from_millis(spec.grace_ms).min(FOR_EVER),
         }))
@@ -135,7 +148,8 @@ impl Watch {
         if cause == Cause::Exited {
             self.let_helpers_follow().await;
         }
-        let teardown = self.end_tree(cause).await;
+        let mut teardown = self.end_tree(cause).await;
+        teardown.end();
         Ended {
             exit: self.child.exit.unwrap_or(Exit::Never),
             cause,
@@ -157,6 +171,7 @@ impl Watch {
                 _ = self.child_changed.recv() => {}
                 request = self.requests.recv() => return self.cause_of(request),
                 _ = self.terminate.recv() => return Cause::Stopped,
+                _ = self.urgent.recv() => return self.cause_of(Some(Request::Kill)),
                 () = sleep_until(self.deadline) => return Cause::Timeout,
             }
         }
@@ -186,10 +201,10 @@ impl Watch {
 
     /// Ends every descendant: TERM, grace, KILL.
     async fn end_tree(&mut self, cause: Cause) -> Teardown {
-        let mut teardown = Teardown::default();
+        let mut teardown = Teardown::new(self.cgroup.take());
         let mut kill_from = Instant::now() + self.grace;
         let mut listening = cause != Cause::Orphaned;
-        while self.child.reap() {
+        while self.child.reap() || teardown.is_held() {
             let now = Instant::now();
             if now >= kill_from + KILL_LIMIT {
                 teardown.give_up();
@@ -209,6 +224,7 @@ impl Watch {
                         Some(Request::Stop) => {}
                         Some(Request::Gone) | None => listening = false,
                     },
+                    _ = self.urgent.recv() => { kill_from = kill_from.min(Instant::now()); break }
                     () = &mut tick => break,
                 }
             }

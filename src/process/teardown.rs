@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rustix::process::Signal;
 
+use super::cgroup::Cgroup;
 use super::protocol::NamedProcess;
 use super::tree::{self, Identity, Process};
 
@@ -15,6 +16,7 @@ const STOP_ROUNDS: usize = 8;
 /// The processes met while a tree was being ended.
 #[derive(Default)]
 pub(super) struct Teardown {
+    cgroup: Option<Cgroup>,
     asked: HashSet<Identity>,
     pub(super) killed: HashSet<Identity>,
     commands: BTreeMap<Identity, String>,
@@ -22,6 +24,16 @@ pub(super) struct Teardown {
 }
 
 impl Teardown {
+    /// Of a tree that is also held by a cgroup, where there is one.
+    pub(super) fn new(cgroup: Option<Cgroup>) -> Self {
+        Self { cgroup, ..Self::default() }
+    }
+
+    /// Whether the cgroup holds anybody.
+    pub(super) fn is_held(&self) -> bool {
+        self.cgroup.as_ref().is_some_and(|cgroup| !cgroup.members().is_empty())
+    }
+
     /// Sends TERM to every descendant that has not had it yet.
     pub(super) fn ask_all(&mut self) {
         for process in self.look() {
@@ -54,6 +66,8 @@ impl Teardown {
                 self.killed.insert(identity);
             }
         }
+        // Nothing is missed by a fork at the wrong moment.
+        self.cgroup.iter().for_each(Cgroup::kill);
     }
 
     pub(super) fn give_up(&mut self) {
@@ -71,13 +85,21 @@ impl Teardown {
     /// Zombies are among them: one whose threads outlived its main thread
     /// still takes signals.
     fn look(&mut self) -> Vec<Process> {
-        let family = tree::descendants(std::process::id());
+        let mut family = tree::descendants(std::process::id());
+        let members = self.cgroup.iter().flat_map(Cgroup::members);
+        let strangers: Vec<Process> = members.filter(|member| !family.contains(member)).collect();
+        family.extend(strangers);
         for process in family.iter().filter(|process| process.is_running()) {
             self.commands
                 .entry(process.identity)
                 .or_insert_with(|| tree::command_of(process.identity.pid).unwrap_or_default());
         }
         family
+    }
+
+    /// Gives back what held the tree.
+    pub(super) fn end(&mut self) {
+        self.cgroup.take().iter().for_each(Cgroup::remove);
     }
 
     pub(super) fn named(&self) -> Vec<NamedProcess> {
