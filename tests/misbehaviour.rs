@@ -146,8 +146,6 @@ fn without_their_grace() -> Vec<Case> {
         case("is a bomb and killed", "bomb 40; sleep", By::Kill, kill(Cause::Stopped).killed(40)),
         case("has children of every kind and is killed", WILD, By::Kill, kill(Cause::Stopped).killed(4)),
         case("is deaf, told and killed", "deaf; say; sleep", By::StopThenKill, kill(Cause::Stopped)),
-        case("is deaf and urgent", "deaf; say; sleep", By::Urgent, kill(Cause::Stopped)),
-        case("is deaf, told and urgent", "deaf; say; sleep", By::StopThenUrgent, kill(Cause::Stopped)),
     ]
 }
 

@@ -115,21 +115,29 @@ fn world(
     })
 }
 
-/// Rises with every signal that asks for the end: the first ends the run in
-/// order, the second without any grace, a third leaves all to the supervisors.
+/// Rises when the user says to stop: the first word ends the run in order, the
+/// second without any grace, a third leaves all to the supervisors.
 fn cancellation() -> Result<Interrupt, CommandError> {
+    let watched = |kind: SignalKind| {
+        signal(kind)
+            .map_err(|source| CommandError::Io { what: "signals cannot be watched".to_owned(), source })
+    };
+    let mut interrupts = watched(SignalKind::interrupt())?;
+    let mut terminations = watched(SignalKind::terminate())?;
+    let mut hangups = watched(SignalKind::hangup())?;
     let (interrupter, interrupt) = process::interrupt();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let interrupter = interrupter.clone();
-        let mut signals = signal(kind)
-            .map_err(|source| CommandError::Io { what: "signals cannot be watched".to_owned(), source })?;
-        tokio::spawn(async move {
-            while signals.recv().await.is_some() {
-                if interrupter.raise().is_none() {
-                    std::process::exit(INTERRUPTED.into());
-                }
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupts.recv() => {}
+                _ = terminations.recv() => {}
+                // A terminal that closes may say so more than once.
+                _ = hangups.recv(), if !interrupter.is_raised() => {}
             }
-        });
-    }
+            if interrupter.raise().is_none() {
+                std::process::exit(INTERRUPTED.into());
+            }
+        }
+    });
     Ok(interrupt)
 }

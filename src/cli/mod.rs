@@ -197,8 +197,10 @@ fn print_text(text: impl fmt::Display) -> Result<(), CommandError> {
     let mut stdout = io::stdout().lock();
     match write!(stdout, "{text}").and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written
-            .map_err(|source| CommandError::Io { what: "the output cannot be written".to_owned(), source }),
+        written => written.map_err(|source| CommandError::Io {
+            what: "standard output cannot be written".to_owned(),
+            source,
+        }),
     }
 }
 

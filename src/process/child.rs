@@ -18,7 +18,7 @@ use super::interrupt::Interrupt;
 use super::lease::Held;
 use super::probe::{Lookup, look_up};
 pub use super::protocol::Containment;
-use super::protocol::{Ended, Failure, Message, Spec, URGENT};
+use super::protocol::{Ended, Failure, Message, Spec};
 use super::tree::{self, Identity};
 
 /// The hidden subcommand whose body is [`super::supervisor::main`].
@@ -146,16 +146,6 @@ pub async fn spawn_within(
 /// Starts a child and waits for it.
 pub async fn run(supervisor_exe: &Path, command: Command) -> Result<Ended, RunError> {
     Ok(spawn(supervisor_exe, command).await?.wait().await?)
-}
-
-/// Ends every child of this process at once, also those still in their grace.
-///
-/// It reaches the children of now: whoever wants no other to follow repeats it.
-pub fn skip_grace() {
-    let me = std::process::id();
-    for child in tree::processes().into_iter().filter(|process| process.parent == me) {
-        child.identity.signal(URGENT);
-    }
 }
 
 impl Child {

@@ -30,6 +30,12 @@ pub fn interrupt() -> (Interrupter, Interrupt) {
 }
 
 impl Interrupter {
+    /// Whether the end was asked for.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        *self.0.borrow() > Haste::None
+    }
+
     /// Asks for the end, once more. Returns how soon it is to come now, or
     /// nothing where it cannot come any sooner.
     #[must_use]

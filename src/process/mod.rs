@@ -26,9 +26,7 @@ mod teardown;
 pub mod tree;
 pub mod usage;
 
-pub use child::{
-    Child, Command, Containment, Stopper, run, skip_grace, spawn, spawn_within, this_executable,
-};
+pub use child::{Child, Command, Containment, Stopper, run, spawn, spawn_within, this_executable};
 pub use environment::base_environment;
 pub use error::{RunError, SpawnError, SupervisorLost};
 pub use interrupt::{Haste, Interrupt, Interrupter, interrupt};

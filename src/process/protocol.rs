@@ -1,22 +1,17 @@
 //! What a supervisor and its orchestrator say to each other.
 //!
 //! The orchestrator writes one [`Spec`] as a line of JSON, later perhaps
-//! `stop` or `kill`, and closes the pipe when it no longer cares. The signal
-//! [`URGENT`] says the same as `kill`. The supervisor answers with one [`Message`] per line: `started` or `failed`,
+//! `stop` or `kill`, and closes the pipe when it no longer cares. The
+//! supervisor answers with one [`Message`] per line: `started` or `failed`,
 //! then `ended`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::tree::Identity;
-
-/// Tells a supervisor to end its tree at once. Whoever is no supervisor, or not
-/// yet one, is not harmed by it: the system's own answer to it is none.
-pub const URGENT: Signal = Signal::URG;
 
 /// What to run and how long it may take.
 #[derive(Debug, Clone, Serialize, Deserialize)]

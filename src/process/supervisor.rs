@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::cgroup::Cgroup;
-use super::protocol::{Cause, Containment, Ended, Exit, Failure, Message, Spec, URGENT};
+use super::protocol::{Cause, Containment, Ended, Exit, Failure, Message, Spec};
 use super::teardown::Teardown;
 use super::tree::Identity;
 
@@ -104,7 +104,6 @@ struct Watch {
     requests: UnboundedReceiver<Request>,
     child_changed: SignalStream,
     terminate: SignalStream,
-    urgent: SignalStream,
     deadline: Instant,
     grace: Duration,
 }
@@ -117,7 +116,6 @@ impl Watch {
         let _hangup = signal(SignalKind::hangup())?;
         let terminate = signal(SignalKind::terminate())?;
         let child_changed = signal(SignalKind::child())?;
-        let urgent = signal(SignalKind::from_raw(URGENT.as_raw()))?;
         let (cgroup, child) = match spec.containment {
             Containment::Cgroup => Cgroup::around(|| Child::spawn(spec)),
             Containment::Family => (None, Child::spawn(spec)),
@@ -137,7 +135,6 @@ impl Watch {
             requests: requests(),
             child_changed,
             terminate,
-            urgent,
             deadline: Instant::now() + limit,
             grace: Duration::from_millis(spec.grace_ms).min(FOR_EVER),
         }))
@@ -171,7 +168,6 @@ impl Watch {
                 _ = self.child_changed.recv() => {}
                 request = self.requests.recv() => return self.cause_of(request),
                 _ = self.terminate.recv() => return Cause::Stopped,
-                _ = self.urgent.recv() => return self.cause_of(Some(Request::Kill)),
                 () = sleep_until(self.deadline) => return Cause::Timeout,
             }
         }
@@ -224,7 +220,6 @@ impl Watch {
                         Some(Request::Stop) => {}
                         Some(Request::Gone) | None => listening = false,
                     },
-                    _ = self.urgent.recv() => { kill_from = kill_from.min(Instant::now()); break }
                     () = &mut tick => break,
                 }
             }

@@ -44,8 +44,6 @@ pub enum By {
     Stop,
     Kill,
     StopThenKill,
-    Urgent,
-    StopThenUrgent,
     /// A time limit in milliseconds.
     Limit(u64),
     SupervisorTold,
@@ -159,7 +157,7 @@ impl Case {
         }
         let mut command = scene.command(self.script);
         match self.by {
-            By::Kill | By::StopThenKill | By::Urgent | By::StopThenUrgent => command.grace = ENDLESS_GRACE,
+            By::Kill | By::StopThenKill => command.grace = ENDLESS_GRACE,
             By::Limit(millis) => command.timeout = Some(Duration::from_millis(millis)),
             _ => {}
         }
@@ -185,18 +183,12 @@ impl Case {
     }
 
     fn end(&self, child: &Child) {
-        let urgent = || child.supervisor().signal(Signal::URG);
         match self.by {
             By::Stop => child.stop(),
             By::Kill => child.kill(),
             By::StopThenKill => {
                 child.stop();
                 child.kill();
-            }
-            By::Urgent => assert!(urgent()),
-            By::StopThenUrgent => {
-                child.stop();
-                assert!(urgent());
             }
             By::SupervisorTold => assert!(child.supervisor().signal(Signal::TERM)),
             By::SupervisorKilled => assert!(child.supervisor().signal(Signal::KILL)),
