@@ -53,6 +53,7 @@ fn correlation(root: &Path) -> Correlation {
             took_ms: 9.0,
             answer_characters: 4,
         }],
+        machine: None,
     };
     correlate(&Inputs {
         mode: Mode::Ordinary,

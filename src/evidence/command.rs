@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::quiet::Machine;
 use crate::value::Digest;
 
 /// A command that ended well, with what it read and left.
@@ -18,6 +19,10 @@ pub struct CommandRun {
     pub inputs: BTreeMap<String, Digest>,
     /// What it left, by the output's name.
     pub outputs: BTreeMap<String, Left>,
+    /// For a measurement, how the machine was before, during and after;
+    /// evidence of older versions does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
 }
 
 /// A file or directory that a command left.

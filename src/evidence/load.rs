@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bundle::Setting;
+use super::quiet::Machine;
 use crate::value::Digest;
 
 /// A finished AIPerf run.
@@ -41,4 +42,8 @@ pub struct Load {
     pub started_at: String,
     /// Length of the run in milliseconds, AIPerf's own start-up included.
     pub took_ms: u64,
+    /// How the machine was before, during and after; evidence of older
+    /// versions does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
 }

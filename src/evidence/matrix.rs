@@ -52,6 +52,10 @@ pub struct MatrixRow {
     pub measurements: Vec<ShownMeasurement>,
     /// Percentiles per category and in total.
     pub categories: Vec<CategoryTimings>,
+    /// Why the machine was busy while it was measured; empty when it was quiet
+    /// or nobody knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub busy: Vec<String>,
 }
 
 /// One of the measurements that were made under one key.

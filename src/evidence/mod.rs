@@ -19,6 +19,7 @@ pub mod measured;
 pub mod mode;
 pub mod outcome;
 pub mod packages;
+pub mod quiet;
 pub mod redact;
 pub mod request;
 #[cfg(test)]

@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::quiet::Machine;
+
 /// What the warmup sent and what came back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Warmup {
@@ -13,6 +15,10 @@ pub struct Warmup {
     pub configured: usize,
     /// Every request that was sent.
     pub requests: Vec<WarmupRequest>,
+    /// How the machine was before, during and after; evidence of older
+    /// versions does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
 }
 
 /// One warmup request.

@@ -1,6 +1,7 @@
 //! What the machine is and what it has: facts, never a panic.
 
 mod gpu_memory;
+pub mod load;
 mod requirement;
 mod shim;
 

@@ -26,6 +26,7 @@ fn small(cell: Cell) -> Matrix {
             cells: vec![cell],
             measurements: vec![],
             categories: vec![],
+            busy: vec![],
         }],
     }
 }
@@ -68,6 +69,37 @@ fn quantity([p50, p90, p95, p99]: [Option<f64>; 4], unavailable: Option<&str>) -
 }
 
 mod markdown;
+
+mod a_busy_machine {
+    use super::*;
+
+    /// The qualified subject, measured while others used the machine.
+    fn busy() -> Matrix {
+        let mut matrix = stage_f();
+        matrix.rows[0].busy =
+            vec!["others used 34 % of the CPU".to_owned(), "another process was on the GPU".to_owned()];
+        matrix
+    }
+
+    fn lines_about<'a>(page: &'a str, word: &str) -> Vec<&'a str> {
+        page.lines().filter(|line| line.contains(word)).map(str::trim).collect()
+    }
+
+    #[test]
+    fn stands_beside_the_status_and_beside_the_figures_of_its_subject_only() {
+        let Rendered { markdown, html, .. } = render(&busy()).unwrap();
+        let quiet = render(&stage_f()).unwrap();
+        assert!(!quiet.markdown.contains("busy") && !quiet.html.contains("class=\"busy\""));
+        insta::assert_snapshot!(lines_about(&markdown, "others used").join("\n"), @"
+        | **stage-f/llama-cpp/ordinary** | llama-cpp | **ordinary generation** | **aiperf-qualified** | Qualified corpus input, ordinary generation. **Measured on a busy machine: others used 34 % of the CPU, another process was on the GPU.** |
+        **busy**: others used 34 % of the CPU, another process was on the GPU
+        ");
+        insta::assert_snapshot!(lines_about(&html, "others used").join("\n"), @r#"
+        <p class="busy"><strong>busy</strong> Measured on a busy machine: others used 34 % of the CPU, another process was on the GPU.</p>
+        <p class="busy"><strong>busy</strong> others used 34 % of the CPU, another process was on the GPU</p>
+        "#);
+    }
+}
 
 mod csv_form {
     use super::*;

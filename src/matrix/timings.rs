@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::check::percentiles;
+use super::view::busy;
 use crate::evidence::matrix::{CategoryTimings, Matrix, MatrixRow, Quantity};
 
 /// All tables of one subject.
@@ -12,6 +13,7 @@ pub(super) struct Timings<'a> {
     mode: &'a str,
     mode_label: &'static str,
     status: &'a str,
+    busy: Option<String>,
     tables: Vec<Table<'a>>,
 }
 
@@ -58,6 +60,7 @@ pub(super) fn timings(matrix: &Matrix, mode_label: fn(&str) -> &'static str) -> 
             mode: &row.mode,
             mode_label: mode_label(&row.mode),
             status: &row.status,
+            busy: busy(row),
             tables: quantities(row).into_iter().map(|(name, unit)| table(matrix, row, name, unit)).collect(),
         })
         .collect()

@@ -43,6 +43,8 @@ struct Subject<'a> {
     is_top: bool,
     rungs: Vec<Rung>,
     reading: &'static str,
+    /// Why the machine was busy, in one line; nothing when it was quiet.
+    busy: Option<String>,
     missing: Vec<Missing<'a>>,
     /// Measurements beside which there are others under the same key.
     several: Vec<&'a ShownMeasurement>,
@@ -177,6 +179,7 @@ fn subject<'a>(row: &'a MatrixRow, reasons: &[Reason<'a>]) -> Subject<'a> {
         is_top: current == Some(RUNGS.len() - 1),
         rungs: RUNGS.iter().enumerate().map(|(at, name)| Rung { name, place: place(at) }).collect(),
         reading: reading(&row.mode, &row.status),
+        busy: busy(row),
         missing: row.missing.iter().map(missing).collect(),
         several: row.measurements.iter().filter(|measurement| measurement.of > 1).collect(),
         reasons: reasons.iter().filter(|reason| !is_missing(reason)).cloned().collect(),
@@ -187,6 +190,11 @@ fn subject<'a>(row: &'a MatrixRow, reasons: &[Reason<'a>]) -> Subject<'a> {
 
 fn shared<'a>(text: &str, reasons: &[Reason<'a>]) -> Option<Reason<'a>> {
     reasons.iter().find(|reason| reason.text == text).cloned()
+}
+
+/// Why the machine was busy during the measurement, in one line.
+pub(super) fn busy(row: &MatrixRow) -> Option<String> {
+    (!row.busy.is_empty()).then(|| row.busy.join(", "))
 }
 
 /// What the row says in words; never more than mode and status carry.

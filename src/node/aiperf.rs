@@ -184,6 +184,7 @@ load:
             load_average_after: host::load_average()[0],
             started_at: started.to_string(),
             took_ms: u64::try_from(took.as_millis()).unwrap_or_default(),
+            machine: None,
         };
         let tree = context.store().put_tree(&export)?;
         if let Some(different) = load.settings.iter().find(|setting| setting.differs()) {

@@ -130,6 +130,7 @@ rows:
             command: Vec::new(),
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),
+            machine: None,
         };
         for (name, from) in &self.inputs {
             let digest = place_input(context, from, &directory.join(name))?;

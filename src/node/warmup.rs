@@ -103,6 +103,8 @@ warmup:
                 request_id,
             });
         }
-        Produced::new(&warmup::Warmup { schema_version: 1, configured: self.requests, requests }, [])
+        let evidence =
+            warmup::Warmup { schema_version: 1, configured: self.requests, requests, machine: None };
+        Produced::new(&evidence, [])
     }
 }

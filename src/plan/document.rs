@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::evidence::mode::Mode;
+use crate::evidence::quiet::Limits;
 use crate::host::Requirement;
 use crate::node;
 use crate::value::{Duration, Input};
@@ -173,6 +174,10 @@ pub struct CommonSettings {
     /// plan names. A service has it from its start to its stop.
     #[serde(default)]
     pub resources: BTreeMap<String, u32>,
+    /// How quiet the machine has to be while the node measures, and what
+    /// becomes of a measurement on a busy one. Nothing of it is in the key.
+    #[serde(default)]
+    pub quiet: Option<QuietSettings>,
     /// Values that `${sweep.NAME}` takes in turn: the node, and every node
     /// that refers to it, becomes an instance for each.
     #[serde(default)]
@@ -205,6 +210,61 @@ impl Retry {
 
 fn one_second() -> Duration {
     Duration::from_secs(1)
+}
+
+/// When a machine is busy, and what a measurement does then.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuietSettings {
+    /// Share of all cores that programs outside this run may use, from 0 to 1;
+    /// without it 0.1.
+    #[serde(default)]
+    pub others_below: Option<f64>,
+    /// Share of the time that the host of a virtual machine may take, from 0
+    /// to 1; without it 0.05.
+    #[serde(default)]
+    pub steal_below: Option<f64>,
+    /// Load average over one minute before the node starts; without it any.
+    #[serde(default)]
+    pub load_below: Option<f64>,
+    /// What becomes of a measurement on a busy machine.
+    #[serde(default)]
+    pub on_busy: OnBusy,
+    /// How long the node waits for a quiet machine before it is refused;
+    /// without it not at all.
+    #[serde(default)]
+    pub wait: Option<Duration>,
+}
+
+/// What becomes of a measurement on a busy machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBusy {
+    /// It counts, and everything that shows it says `busy` and why.
+    #[default]
+    Flag,
+    /// The node fails: before it starts, or after it when the machine became
+    /// busy meanwhile. An earlier result from a busy machine is not reused.
+    Refuse,
+}
+
+impl QuietSettings {
+    /// Up to what a machine counts as quiet.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            others_below: self.others_below.unwrap_or(usual.others_below),
+            steal_below: self.steal_below.unwrap_or(usual.steal_below),
+            load_below: self.load_below,
+        }
+    }
+
+    /// Whether a measurement on a busy machine does not count.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        self.on_busy == OnBusy::Refuse
+    }
 }
 
 /// A parameter: a plain default, or a declaration.

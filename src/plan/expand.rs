@@ -20,7 +20,7 @@ use super::{PlannedNode, Subject};
 use crate::node::{self, KINDS};
 
 /// The settings every node has, beside its kind.
-const COMMON: [&str; 6] = ["needs", "timeout", "max_age", "retry", "resources", "sweep"];
+const COMMON: [&str; 7] = ["needs", "timeout", "max_age", "quiet", "retry", "resources", "sweep"];
 /// Most instances of one plan, and most subjects.
 const INSTANCES: usize = 100_000;
 /// Most bytes of the settings of all instances.
@@ -163,6 +163,7 @@ fn instance(written: &Written, late: &Late<'_>, vertex: usize, slips: &mut Vec<S
         max_age: common.max_age,
         retry: common.retry,
         resources: common.resources,
+        quiet: common.quiet,
         target: late.target.map(|target| lattice.targets[target].to_owned()),
         sweep: lattice.labels(late.steps),
         file: Arc::clone(&written.file),

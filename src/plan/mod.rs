@@ -33,7 +33,7 @@ use indexmap::IndexMap;
 pub use check::{Checked, check};
 pub use cycle::cycle_in;
 pub use diagnostic::{Diagnostic, Diagnostics, Slip, SourceFile};
-pub use document::Retry;
+pub use document::{OnBusy, QuietSettings, Retry};
 pub use files::{Disk, Files};
 pub use load::{Given, load, load_from};
 pub use site::{Site, read_site};
@@ -123,6 +123,8 @@ pub struct PlannedNode {
     pub retry: Option<Retry>,
     /// What it takes while it runs, by resource.
     pub resources: BTreeMap<String, u32>,
+    /// How quiet the machine has to be while it measures.
+    pub quiet: Option<QuietSettings>,
     /// The target it belongs to.
     pub target: Option<String>,
     /// The steps of the sweeps it depends on, as name and label.

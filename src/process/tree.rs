@@ -65,6 +65,9 @@ pub struct Process {
     pub session: u32,
     /// `R`, `S`, `D`, `T`, `Z` and so on.
     pub state: char,
+    /// Clock ticks it used, with those of its children that ended and that it
+    /// waited for.
+    pub cpu_ticks: u64,
 }
 
 impl Process {
@@ -86,6 +89,12 @@ impl Process {
             parent: number(1)?,
             group: number(2)?,
             session: number(3)?,
+            cpu_ticks: fields
+                .get(11..15)?
+                .iter()
+                .map(|ticks| ticks.parse::<u64>())
+                .sum::<Result<_, _>>()
+                .ok()?,
         })
     }
 
@@ -174,10 +183,11 @@ mod tests {
 
     #[test]
     fn a_program_name_may_hold_spaces_and_parentheses() {
-        let stat = "7 (a) b (c)) S 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99867 313 38";
+        let stat = "7 (a) b (c)) S 3 4 5 0 -1 0 0 0 0 0 11 22 33 44 20 0 1 0 99867 313 38";
         let process = Process::parse(7, stat).unwrap();
         assert_eq!(process.identity, Identity { pid: 7, start_time: 99_867 });
         assert_eq!((process.parent, process.group, process.session), (3, 4, 5));
+        assert_eq!(process.cpu_ticks, 110);
         assert!(process.is_running());
         assert_eq!(Process::parse(7, "7 (cut) S 3"), None);
     }

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::key::Key;
+use super::quiet;
 use super::services::{Lost, Slot, explain};
 use crate::node::{Context, Deadline, Failure, GRACE, Kind, LiveService, Produced};
+use crate::plan::QuietSettings;
 use crate::value::Digest;
 
 /// What a task brings back.
@@ -40,6 +42,7 @@ pub(super) async fn execute(
     key: Key,
     needed: Vec<NeededService>,
     timeout: Option<Duration>,
+    quiet: QuietSettings,
     started_at: Timestamp,
 ) -> Finished {
     let started = Instant::now();
@@ -49,7 +52,7 @@ pub(super) async fn execute(
         Ok(live) => {
             context.services = live;
             context.deadline = timeout.map(Deadline::after);
-            match work(&kind, &context).await {
+            match work(&kind, &context, &quiet).await {
                 Err(failure) => {
                     let (failure, died) = explain(failure, &context.services).await;
                     lost = died.and_then(|died| lost_of(&needed, &died));
@@ -73,11 +76,11 @@ pub(super) async fn execute(
 }
 
 /// Does the node's own work, on servers that are still ours.
-async fn work(kind: &Kind, context: &Context) -> Result<Produced, Failure> {
+async fn work(kind: &Kind, context: &Context, quiet: &QuietSettings) -> Result<Produced, Failure> {
     for service in context.services.values() {
         service.still_ours()?;
     }
-    within(context.deadline, kind.execute(context)).await
+    within(context.deadline, quiet::execute(kind, context, quiet)).await
 }
 
 fn lost_of(needed: &[NeededService], died: &str) -> Option<Lost> {

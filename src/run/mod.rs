@@ -16,6 +16,7 @@ mod outcome;
 mod priority;
 mod progress;
 mod publish;
+mod quiet;
 mod record;
 mod recovery;
 mod resources;

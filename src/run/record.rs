@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use super::key::Key;
 use super::{millis, timestamp};
 use crate::event::Outcome;
+use crate::evidence::quiet::Machine;
 use crate::node::{Artifact, Failure, InputRecord, Produced, World};
-use crate::plan::PlannedNode;
+use crate::plan::{PlannedNode, QuietSettings};
 use crate::state::NodeRow;
 use crate::store::{Store, StoreError, StoredResult, TreeEntry};
 use crate::value::Digest;
@@ -33,6 +34,8 @@ pub(super) struct Kept {
     pub evidence: Digest,
     /// Which measurement under its key it is, from 1.
     pub attempt: u32,
+    /// Why the machine was busy meanwhile.
+    pub busy: Vec<String>,
 }
 
 /// The record of a node that left nothing.
@@ -65,7 +68,7 @@ pub(super) fn row(node: &PlannedNode, attempt: u32, started_at: Timestamp, took:
 }
 
 /// Why a stored result is not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unusable {
     /// It is not of the form that this version reads.
     Unreadable,
@@ -73,6 +76,8 @@ pub(super) enum Unusable {
     EnvironmentGone,
     /// It is older than the plan allows.
     TooOld(crate::value::Duration),
+    /// The machine was busy, and the plan refuses that.
+    Busy(Vec<String>),
 }
 
 impl fmt::Display for Unusable {
@@ -81,6 +86,7 @@ impl fmt::Display for Unusable {
             Self::Unreadable => f.write_str("it is not of a form that this version reads"),
             Self::EnvironmentGone => f.write_str("its Python environment is gone"),
             Self::TooOld(limit) => write!(f, "it is older than its `max_age` of {limit}"),
+            Self::Busy(reasons) => write!(f, "the machine was busy then: {}", reasons.join(", ")),
         }
     }
 }
@@ -114,6 +120,12 @@ pub(super) fn reusable(
     if environment_gone(store, &outputs) {
         return Err(Unusable::EnvironmentGone);
     }
+    if node.quiet.as_ref().is_some_and(QuietSettings::refuses) {
+        let busy = busy_then(store, stored.evidence);
+        if !busy.is_empty() {
+            return Err(Unusable::Busy(busy));
+        }
+    }
     Ok(InputRecord {
         outputs,
         evidence: Some(stored.evidence),
@@ -121,6 +133,12 @@ pub(super) fn reusable(
         key: Some(key.digest),
         ..blank(node, Outcome::Reused)
     })
+}
+
+/// Why the machine was busy when something was measured, as its evidence says.
+fn busy_then(store: &Store, evidence: Digest) -> Vec<String> {
+    let evidence = store.get_json::<serde_json::Value>(evidence).ok();
+    evidence.and_then(|evidence| Machine::of(&evidence)).map(|machine| machine.busy).unwrap_or_default()
 }
 
 /// Whether a Python environment among some outputs is no longer there.
@@ -189,7 +207,8 @@ pub(super) fn keep(world: &World, produced: &Produced, made: Made<'_>) -> Result
         store.put_result(made.key.digest, &result)?;
         1
     };
-    Ok(Kept { outputs: produced.outputs.clone(), evidence, attempt })
+    let busy = Machine::of(&produced.evidence).map(|machine| machine.busy).unwrap_or_default();
+    Ok(Kept { outputs: produced.outputs.clone(), evidence, attempt, busy })
 }
 
 /// Everything that must be in the store for an artifact to be usable.

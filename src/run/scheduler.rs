@@ -6,6 +6,7 @@ mod healing;
 mod priming;
 mod restart;
 mod retrying;
+mod serving;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,9 +20,10 @@ use tokio::task::JoinSet;
 use self::healing::Repairs;
 use self::retrying::{Attempt, Retries};
 use super::agenda::Agenda;
-use super::execution::{Finished, NeededService, execute};
+use super::execution::{Finished, execute};
 use super::journal::Journal;
 use super::key::Key;
+use super::quiet::flag;
 use super::record::{Kept, Made, blank, keep, reusable, row};
 use super::resources::Resources;
 use super::services::{Slot, Slots};
@@ -260,28 +262,12 @@ impl<'a> Scheduler<'a> {
         let services = self.services_of(node)?;
         let kind = Arc::clone(&node.kind);
         let timeout = node.timeout.map(crate::value::Duration::as_std);
+        let quiet = node.quiet.clone().unwrap_or_default();
         tasks.spawn(async move {
-            let finished = execute(kind, context, key, services, timeout, started_at).await;
+            let finished = execute(kind, context, key, services, timeout, quiet, started_at).await;
             Woken::Finished(Box::new(finished))
         });
         Ok(())
-    }
-
-    /// The services that a node refers to, with what it takes to start them.
-    fn services_of(&self, node: &PlannedNode) -> Result<Vec<NeededService>, RunError> {
-        let mut needed = Vec::new();
-        for name in self.walk.used_services(&node.name) {
-            let service = &self.walk.plan.nodes[name];
-            let context = self.walk.context(service);
-            make_dir(&context.work)?;
-            needed.push(NeededService {
-                name: name.to_owned(),
-                kind: Arc::clone(&service.kind),
-                slot: Arc::clone(&self.services[name]),
-                context,
-            });
-        }
-        Ok(needed)
     }
 
     fn finish(&mut self, finished: Finished, tasks: &mut JoinSet<Woken>) -> Result<(), RunError> {
@@ -320,11 +306,12 @@ impl<'a> Scheduler<'a> {
     }
 
     /// The record of a node that did its work.
-    fn succeeded(&self, node: &PlannedNode, Kept { outputs, evidence, attempt }: Kept) -> InputRecord {
+    fn succeeded(&self, node: &PlannedNode, Kept { outputs, evidence, attempt, busy }: Kept) -> InputRecord {
         let again = self.repairs.reason(&node.name);
         let retried = self.retries.reason(&node.name);
         let counted = (attempt > 1).then(|| format!("measurement {attempt} under this key; all are kept"));
-        let reasons: Vec<String> = again.into_iter().chain(retried).chain(counted).collect();
+        let reasons: Vec<String> =
+            again.into_iter().chain(retried).chain(counted).chain(flag(&busy)).collect();
         InputRecord {
             outputs,
             evidence: Some(evidence),
@@ -344,42 +331,6 @@ impl<'a> Scheduler<'a> {
         let evidence = failure.evidence.clone().map(|evidence| world.site.mask_value(*evidence));
         let evidence = evidence.and_then(|evidence| world.store.put_json(&evidence).ok());
         InputRecord { reason: Some(world.site.mask(&failure.message)), evidence, ..blank(node, outcome) }
-    }
-
-    /// Stops a service whose users have all ended, and settles it.
-    async fn stop_if_idle(&mut self, name: &str) -> Result<(), RunError> {
-        if !self.is_available(name)
-            || !self.walk.consumers(name).all(|user| self.walk.done.contains_key(user))
-        {
-            return Ok(());
-        }
-        let slot = Arc::clone(&self.services[name]);
-        let node = &self.walk.plan.nodes[name];
-        let running = slot.is_running().await;
-        let started = Timestamp::now();
-        let stopped = slot.stop().await.or_else(|| self.paused.remove(name));
-        let its_own = stopped.as_ref().and_then(|stopped| stopped.evidence);
-        let evidence = its_own.or_else(|| self.walk.proof_of(name));
-        let outputs = self.walk.armed(name).map(|record| record.outputs).unwrap_or_default();
-        let (outcome, reason, failure) = match stopped.map(|stopped| stopped.result) {
-            Some(Ok(how)) => (Outcome::Succeeded, Some(how), None),
-            Some(Err(failure)) => {
-                (Outcome::Failed, Some(self.walk.world.site.mask(&failure.message)), Some(failure))
-            }
-            None if evidence.is_some() => {
-                (Outcome::Reused, Some("not started: every node that uses it was reused".to_owned()), None)
-            }
-            None => (Outcome::Skipped, Some("not started: no node that uses it ran".to_owned()), None),
-        };
-        if running && let Some(context) = failure.is_none().then(|| self.walk.context(node)) {
-            // A server that ended well leaves only its log.
-            let _ = fs::remove_dir_all(context.work);
-        }
-        self.resources.give_back(name);
-        self.look_at_held();
-        let key = self.walk.armed(name).and_then(|armed| armed.key);
-        let record = InputRecord { reason, outputs, evidence, key, ..blank(node, outcome) };
-        self.end(node, record, failure, started, Duration::ZERO)
     }
 
     /// Ends a node that failed before it began to work, unless it is tried

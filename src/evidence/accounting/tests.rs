@@ -70,6 +70,7 @@ fn as_planned() -> Run {
             schema_version: 1,
             configured: 2,
             requests: vec![warmup_request("w1"), warmup_request("w2")],
+            machine: None,
         },
         probes: vec!["p1".to_owned()],
         server: Some(["p1", "w1", "w2", "r1", "r2", "r3", "r4"].map(record).to_vec()),

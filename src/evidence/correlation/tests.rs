@@ -57,7 +57,7 @@ fn correlated(sent: &[Sent], server: Option<&[ServerRecord]>, mode: Mode, settin
             sent,
             faults: &[],
             report: None,
-            warmup: &Warmup { schema_version: 1, configured: 0, requests: Vec::new() },
+            warmup: &Warmup { schema_version: 1, configured: 0, requests: Vec::new(), machine: None },
             probes: &[],
             server,
         },

@@ -89,7 +89,7 @@ fn validation() -> Validation {
 fn warmup() -> Warmup {
     let request =
         WarmupRequest { request_id: "warmup-1".to_owned(), status: 200, took_ms: 1.0, answer_characters: 5 };
-    Warmup { schema_version: 1, configured: 1, requests: vec![request] }
+    Warmup { schema_version: 1, configured: 1, requests: vec![request], machine: None }
 }
 
 fn load() -> Load {
@@ -115,6 +115,7 @@ fn load() -> Load {
         load_average_after: 0.0,
         started_at: "2026-11-30T00:00:00Z".to_owned(),
         took_ms: 1,
+        machine: None,
     }
 }
 

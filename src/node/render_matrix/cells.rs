@@ -11,6 +11,7 @@ use crate::evidence::audit::{Answer, Audit, Finding, Stage};
 use crate::evidence::bundle::Setting;
 use crate::evidence::correlation::Correlation;
 use crate::evidence::ladder::Held;
+use crate::evidence::load::Load;
 use crate::evidence::matrix::Cell;
 use crate::evidence::measured::Measured;
 use crate::evidence::mode::Mode;
@@ -251,6 +252,23 @@ pub(super) fn throughput(correlation: &Correlation) -> Cell {
     }
 }
 
+/// Why the machine was busy during a load.
+pub(super) fn busy(load: &Load) -> &[String] {
+    load.machine.as_ref().map(|machine| machine.busy.as_slice()).unwrap_or_default()
+}
+
+/// Whether the machine was quiet during a load.
+pub(super) fn quiet(load: &Load) -> Cell {
+    match (&load.machine, busy(load)) {
+        (None, _) => Cell::unavailable("measured by a version that did not watch the machine"),
+        (Some(machine), []) => match machine.during.others.reason() {
+            None => Cell::value("quiet"),
+            Some(reason) => Cell::unavailable(reason),
+        },
+        (Some(_), reasons) => Cell::value("busy").with_note(reasons.join(", ")),
+    }
+}
+
 /// A time of the client.
 pub(super) fn timing(record: &SubjectRecord, column: fn(&Columns) -> &Measured<Distribution>) -> Cell {
     of(&record.facts.correlation, |correlation| percentiles(column(&correlation.timings.total)))
@@ -331,6 +349,43 @@ mod tests {
             check(&checked(false, Some("2 differ"), Value::Null)),
             "repeat did not pass (2 differ): answers repeat"
         );
+    }
+
+    #[test]
+    fn a_load_was_measured_on_a_quiet_machine_or_a_busy_one_or_nobody_knows() {
+        let load = |machine: &Value| -> Load {
+            serde_json::from_value(json!({
+                "schema_version": 1, "aiperf_version": "0", "client": "0".repeat(64), "command": [],
+                "dataset": "spec_bench", "selection_digest": "0".repeat(64), "planned_requests": 1,
+                "settings": [], "exit_code": 0, "bundle": "0".repeat(64), "model_before": "0".repeat(64),
+                "model_after": "0".repeat(64), "load_average_before": 0.0, "load_average_after": 0.0,
+                "started_at": "", "took_ms": 1, "machine": machine
+            }))
+            .unwrap()
+        };
+        let machine = |others: Value, busy: &[&str]| {
+            let none = json!({"unavailable": "none"});
+            let moment = json!({
+                "load_average": none, "cpu_pressure": none, "memory_pressure": none, "cpu_mhz": none, "gpu": none
+            });
+            let during = json!({
+                "seconds": 2.0, "others": others, "own": none, "steal": none, "load_average": none,
+                "cpu_pressure": none, "memory_pressure": none, "throttled": none, "cpu_mhz": none,
+                "gpu_utilisation": none, "gpu_clock_mhz": none, "gpu_others": none
+            });
+            json!({
+                "limits": {"others_below": 0.1, "steal_below": 0.05},
+                "before": moment, "during": during, "after": moment, "busy": busy
+            })
+        };
+        let seen = json!({"value": {"min": 0.0, "mean": 0.0, "max": 0.0, "samples": 1}});
+        let short = json!({"unavailable": "too short to tell"});
+        assert_eq!(quiet(&load(&machine(seen.clone(), &[]))), Cell::value("quiet"));
+        let both = quiet(&load(&machine(seen, &["others used 34 % of the CPU", "b"])));
+        assert_eq!(both, Cell::value("busy").with_note("others used 34 % of the CPU, b"));
+        assert_eq!(quiet(&load(&machine(short, &[]))), Cell::unavailable("too short to tell"));
+        let before = "measured by a version that did not watch the machine";
+        assert_eq!(quiet(&load(&Value::Null)), Cell::unavailable(before));
     }
 
     fn audit_with(answer: Answer) -> Audit {

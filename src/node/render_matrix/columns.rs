@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::categories::categories;
 use super::cells::{
-    acceptance, context_fit, count, engine_timing, errors, finding, generation, generation_settings, list,
-    model, of, setting, settings, throughput, timing, validation,
+    acceptance, busy, context_fit, count, engine_timing, errors, finding, generation, generation_settings,
+    list, model, of, quiet, setting, settings, throughput, timing, validation,
 };
 use super::measurements::said;
 use crate::evidence::audit::Stage;
@@ -51,6 +51,7 @@ pub(super) fn row(
         cells,
         measurements,
         categories: record.facts.correlation.as_ref().map(categories).unwrap_or_default(),
+        busy: record.facts.load.as_ref().map(|load| busy(load).to_vec()).unwrap_or_default(),
     }
 }
 
@@ -206,6 +207,8 @@ readers! {
             |_, _| Cell::value("none made");
     }
     "Steady-state timing" {
+        quiet "machine" from "load": "Whether anything beside this run used the machine during the load, by the limits in the evidence; figures of a busy machine say less." =>
+            |_, record| of(&record.facts.load, quiet);
         latency "request latency (client), ms" from "correlation": "From sending a request to its last chunk, measured by AIPerf." =>
             |_, record| timing(record, |columns| &columns.client.end_to_end_ms);
         first_token "time to first token (client), ms" from "correlation": "From sending a request to its first token, measured by AIPerf." =>

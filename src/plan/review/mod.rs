@@ -2,6 +2,7 @@
 //! that do not fit together, and nodes that nothing uses.
 
 mod inputs;
+mod quiet;
 mod resources;
 mod serving;
 mod unused;
@@ -45,6 +46,7 @@ impl Review<'_> {
                 let help = "remove `max_age`; it is reused as long as its inputs are the same";
                 self.mistakes.add(&node.file, slip.help(help));
             }
+            self.quiet(node);
             for unfit in node.kind.unfit() {
                 // Instances of one node have one mistake together.
                 if known.insert((&node.file.path, node.at, unfit.clone())) {
