@@ -11,8 +11,11 @@ mod table;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::Duration;
 
+use orchestrate::process::lease::end_orphans;
 use orchestrate::process::{Cause, Containment, Exit, Masker, free_port, spawn_within, tail, tail_masked};
+use rustix::process::Signal;
 use table::{By, Case, Expected, SUPERVISOR, Scene, cgroup_of, run_all};
 
 const WILD: &str = "fork {deaf; say; sleep}; daemon {say; sleep}; group {say; sleep}; say; sleep";
@@ -259,6 +262,22 @@ async fn the_cgroup_of_a_killed_supervisor_is_removed_by_a_later_one() {
         spawn_within(Path::new(SUPERVISOR), scene.command("exit 0"), Containment::Cgroup).await.unwrap();
     child.wait().await.unwrap();
     assert!(!stale.exists());
+}
+
+#[tokio::test]
+async fn a_later_run_ends_the_daemon_of_a_supervisor_that_was_killed() {
+    if !table::has_cgroups() {
+        return;
+    }
+    let scene = Scene::new();
+    let child = spawn_within(Path::new(SUPERVISOR), scene.command(WILD), Containment::Cgroup).await.unwrap();
+    scene.await_said(4);
+    let (held, group) = (child.held(), cgroup_of(child.pid()).unwrap());
+    assert!(held.supervisor.signal(Signal::KILL) && held.program.signal(Signal::KILL));
+    let ended = end_orphans(&[held.supervisor, held.program], Duration::from_millis(200)).await;
+    assert!(ended.len() >= 3, "{ended:?}");
+    scene.assert_nothing_is_left();
+    assert!(!group.exists());
 }
 
 #[tokio::test]

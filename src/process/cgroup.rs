@@ -5,6 +5,7 @@
 //! kernel kills all its members in one step, however fast they fork. Where
 //! none can be made nothing is lost but that.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,11 +44,22 @@ impl Cgroup {
         None
     }
 
-    /// The group of a supervisor's tree, perhaps of one that is dead; none
-    /// where it had none, or where it was started from elsewhere than we are.
+    /// The group of the tree of a supervisor that this process has started,
+    /// and that may be dead; none where it had none.
     pub(super) fn of(supervisor: Identity) -> Option<Self> {
         let path = path_of(&own_directory()?, supervisor);
         path.is_dir().then_some(Self { path })
+    }
+
+    /// The groups of the trees of such supervisors, wherever in the hierarchy
+    /// they were started.
+    pub(super) fn find_all(supervisors: &[Identity]) -> Vec<Self> {
+        let names = supervisors.iter().map(|supervisor| name_of(*supervisor)).collect();
+        let mut found = Vec::new();
+        if let Some(top) = hierarchy().filter(|_| !supervisors.is_empty()) {
+            search(&top, &names, &mut found);
+        }
+        found
     }
 
     /// The running processes in it.
@@ -70,7 +82,20 @@ impl Cgroup {
 }
 
 fn path_of(home: &Path, supervisor: Identity) -> PathBuf {
-    home.join(format!("{PREFIX}{}-{}", supervisor.pid, supervisor.start_time))
+    home.join(name_of(supervisor))
+}
+
+fn name_of(supervisor: Identity) -> String {
+    format!("{PREFIX}{}-{}", supervisor.pid, supervisor.start_time)
+}
+
+fn search(below: &Path, names: &HashSet<String>, found: &mut Vec<Cgroup>) {
+    for path in groups_in(below) {
+        search(&path, names, found);
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(name)) {
+            found.push(Cgroup { path });
+        }
+    }
 }
 
 /// The supervisor that a group's name tells of.
@@ -111,21 +136,32 @@ fn groups_in(group: &Path) -> Vec<PathBuf> {
 /// Where the group of this process is in the file system.
 fn own_directory() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    directory(&groups, &fs::read_to_string("/proc/self/mountinfo").ok()?)
+}
+
+/// Where the hierarchy, or what we see of it, begins.
+fn hierarchy() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    directory(&groups, &mounts)
+    let (_, point) = mounts.lines().find_map(mount)?;
+    Some(point.into())
 }
 
 /// Joins the place in the hierarchy (`cgroups(7)`) with the place where the
-/// hierarchy, or a part of it, is mounted (`proc_pid_mountinfo(5)`).
+/// hierarchy, or a part of it, is mounted.
 fn directory(groups: &str, mounts: &str) -> Option<PathBuf> {
     let place = Path::new(groups.lines().find_map(|line| line.strip_prefix("0::"))?);
-    mounts.lines().find_map(|line| {
-        let (mount, kind) = line.split_once(" - ")?;
-        let mut fields = mount.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        let below = place.strip_prefix(root).ok().filter(|_| kind.starts_with("cgroup2 "))?;
+    mounts.lines().filter_map(mount).find_map(|(root, point)| {
+        let below = place.strip_prefix(root).ok()?;
         Some(Path::new(point).join(below))
     })
+}
+
+/// What part of the hierarchy is mounted where, if the line of
+/// `proc_pid_mountinfo(5)` is about it.
+fn mount(line: &str) -> Option<(&str, &str)> {
+    let (mount, _) = line.split_once(" - cgroup2 ")?;
+    let mut fields = mount.split(' ').skip(3);
+    Some((fields.next()?, fields.next()?))
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ impl Leases for NoLeases {
 /// there after five seconds of KILL is left.
 pub async fn end_orphans(held: &[Identity], grace: Duration) -> HashSet<Identity> {
     let mut known: HashSet<Identity> = HashSet::new();
-    meet(held, &mut known);
+    let cgroups = Cgroup::find_all(held);
+    meet(held, &cgroups, &mut known);
     for &identity in held {
         // A supervisor ends its tree by itself; a stopped process takes its TERM only once it goes on.
         if known.contains(&identity) && identity.signal(Signal::TERM) {
@@ -70,26 +71,21 @@ pub async fn end_orphans(held: &[Identity], grace: Duration) -> HashSet<Identity
     }
     let asked = Instant::now();
     while known.iter().any(|identity| identity.is_alive()) && asked.elapsed() < grace + KILL_LIMIT {
-        meet(held, &mut known);
+        meet(held, &cgroups, &mut known);
         if asked.elapsed() >= grace {
             for identity in &known {
                 identity.signal(Signal::KILL);
             }
-            cgroups_of(held).for_each(|cgroup| cgroup.kill());
+            cgroups.iter().for_each(Cgroup::kill);
         }
         sleep(TICK).await;
     }
-    cgroups_of(held).for_each(|cgroup| cgroup.remove());
+    cgroups.iter().for_each(Cgroup::remove);
     known
 }
 
-/// What held the children of supervisors that were killed.
-fn cgroups_of(held: &[Identity]) -> impl Iterator<Item = Cgroup> {
-    held.iter().copied().filter_map(Cgroup::of)
-}
-
-/// Adds every running process of the children's trees and sessions.
-fn meet(held: &[Identity], known: &mut HashSet<Identity>) {
+/// Adds every running process of the children's trees, cgroups and sessions.
+fn meet(held: &[Identity], cgroups: &[Cgroup], known: &mut HashSet<Identity>) {
     let all = tree::processes();
     let running: HashMap<Identity, &Process> = all
         .iter()
@@ -111,7 +107,7 @@ fn meet(held: &[Identity], known: &mut HashSet<Identity>) {
             break;
         }
     }
-    ours.extend(cgroups_of(held).flat_map(|cgroup| cgroup.members()).map(|member| member.identity.pid));
+    ours.extend(cgroups.iter().flat_map(Cgroup::members).map(|member| member.identity.pid));
     known.extend(running.into_keys().filter(|identity| ours.contains(&identity.pid)));
 }
 
