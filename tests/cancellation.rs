@@ -228,3 +228,14 @@ fn facts_that_find_no_room_on_the_disk_are_an_error() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.starts_with("error: standard output cannot be written: No space left"), "{said}");
 }
+
+#[test]
+fn an_error_that_nobody_reads_still_shows_in_the_exit_code() {
+    let scene = scene();
+    scene.write("bad.yaml", "orchestrate: 1\nname: bad\nnodes: {a: {}}\n");
+    for arguments in [["plan", "bad.yaml"], ["plan", "none.yaml"], ["logs", "deaf"]] {
+        let mut child = scene.command(PROGRAM).args(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stderr.take());
+        assert_eq!(child.wait().unwrap().code(), Some(2), "{arguments:?}");
+    }
+}

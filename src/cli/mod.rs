@@ -162,10 +162,15 @@ fn show(error: &CommandError) {
     match error {
         CommandError::Plan(diagnostics) => {
             let color = draws() && std::env::var_os("NO_COLOR").is_none();
-            eprint!("{}", diagnostics.render(terminal_width().into(), color));
+            say(diagnostics.render(terminal_width().into(), color));
         }
-        other => eprintln!("error: {other}"),
+        other => say(format_args!("error: {other}\n")),
     }
+}
+
+/// Writes to standard error. Where nobody reads it the exit code still tells.
+fn say(text: impl fmt::Display) {
+    let _ = write!(io::stderr().lock(), "{text}");
 }
 
 /// Whether standard error is a terminal that can draw.

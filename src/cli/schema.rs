@@ -8,7 +8,7 @@ use schemars::schema_for;
 
 use super::gc::GcReport;
 use super::store::{StatsReport, VerifyReport};
-use super::{CommandError, DONE, print_line};
+use super::{CommandError, DONE, print_line, say};
 use crate::plan::schema;
 use crate::run::{Explanation, Forecast};
 
@@ -46,7 +46,7 @@ pub(super) fn run(args: &SchemaArgs) -> Result<u8, CommandError> {
         ))?;
     }
     if args.check && !stale.is_empty() {
-        eprintln!("error: generated files differ from the types; run `orchestrate schema` and commit them");
+        say("error: generated files differ from the types; run `orchestrate schema` and commit them\n");
         return Ok(1);
     }
     Ok(DONE)
