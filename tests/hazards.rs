@@ -24,7 +24,12 @@ fn run(scene: &Scene, line: &str) -> Ended {
 }
 
 fn start(scene: &Scene, line: &str) -> Running {
-    let plan = format!(
+    scene.write("plan.yaml", plan(line));
+    scene.start(&["apply", "plan.yaml"])
+}
+
+fn plan(line: &str) -> String {
+    format!(
         "\
 orchestrate: 1
 name: hazard
@@ -39,13 +44,16 @@ nodes:
       inputs: {{in: '${{nodes.step.out}}'}}
       outputs: {{out: out}}
 "
-    );
-    scene.write("plan.yaml", plan);
-    scene.start(&["apply", "plan.yaml"])
+    )
 }
 
 fn log_of_step(scene: &Scene) -> u64 {
     fs::metadata(await_log(scene)).unwrap().len()
+}
+
+fn await_up(scene: &Scene) {
+    let log = await_log(scene);
+    wait_for("the step", LONG, || fs::read(&log).is_ok_and(|text| text == b"up\n").then_some(()));
 }
 
 fn await_log(scene: &Scene) -> PathBuf {
@@ -119,13 +127,35 @@ fn an_end_that_hangs_has_a_limit() {
     let scene = Scene::isolated();
     let hangs = r#"trap "" TERM; (setsid sleep 300 &); echo up; kill -STOP $$; sleep 300"#;
     let running = start(&scene, hangs);
-    let log = await_log(&scene);
-    wait_for("the step", LONG, || fs::read(&log).is_ok_and(|text| text == b"up\n").then_some(()));
+    await_up(&scene);
     signal(running.pid(), Signal::TERM);
     // The grace of three seconds, and room.
     let ended = running.wait_within(Duration::from_secs(20));
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     scene.assert_nothing_runs();
+}
+
+#[test]
+fn a_time_limit_holds_for_what_hangs_at_its_end() {
+    let scene = Scene::isolated();
+    let hangs = r#"trap "" TERM; (setsid sleep 300 &); kill -STOP $$; sleep 300"#;
+    let plan = plan(hangs).replace("  step:", "  step:\n    timeout: 1s");
+    scene.write("plan.yaml", plan);
+    let ended = scene.start(&["apply", "plan.yaml"]).wait_within(Duration::from_secs(20));
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    scene.assert_nothing_runs();
+}
+
+#[test]
+fn a_step_that_loses_its_supervisor_fails_and_nothing_of_it_is_left() {
+    let scene = Scene::isolated();
+    let running = start(&scene, "sh -c \"sleep 300; :\" & echo up; wait; echo > out");
+    await_up(&scene);
+    signal(scene.await_process("__supervise", LONG), Signal::KILL);
+    let ended = running.wait_within(LONG);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains("supervisor"), "{}", ended.stderr);
+    scene.await_nothing_runs();
 }
 
 #[test]
