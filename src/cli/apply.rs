@@ -8,7 +8,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::nodes::SelectionArgs;
-use super::{CommandError, INTERRUPTED, PlanArgs, StateArgs, draws, store_dir, terminal_width};
+use super::{CommandError, INTERRUPTED, PlanArgs, StateArgs, draws, secrets, store_dir, terminal_width};
 use crate::dag::Dag;
 use crate::evidence::host::Host;
 use crate::evidence::redact::SiteValues;
@@ -104,6 +104,7 @@ fn world(
         store,
         variables,
         site,
+        secrets: secrets(),
         supervisor: process::child::this_executable().to_owned(),
         host,
         events: Box::new(move |event| reporter.lock().unwrap_or_else(PoisonError::into_inner).report(&event)),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::nodes::SelectionArgs;
-use super::{CommandError, PlanArgs, StateArgs, store_dir};
+use super::{CommandError, PlanArgs, StateArgs, secrets, store_dir};
 use crate::dag::Dag;
 use crate::evidence::redact::SiteValues;
 use crate::node::{Programs, World};
@@ -86,6 +86,7 @@ fn world(store: Store, site: SiteValues) -> Result<World, CommandError> {
         store,
         variables,
         site,
+        secrets: secrets(),
         supervisor: process::child::this_executable().to_owned(),
         host,
         events: Box::new(drop),

@@ -23,6 +23,7 @@ use clap::{Args, Parser, Subcommand};
 use rustix::termios::tcgetwinsize;
 
 use crate::plan::{Diagnostics, Disk, Given, Plan, load, read_site};
+use crate::process::{Masker, secrets_in};
 use crate::report::Paint;
 use crate::run::RunError;
 use crate::run::retention::RetentionError;
@@ -237,6 +238,15 @@ impl GivenArgs {
             .collect();
         Ok(Given { site, set: self.set.clone(), variables })
     }
+}
+
+/// The secrets of our own environment.
+fn secrets() -> Masker {
+    let vars = std::env::vars_os();
+    let vars: Vec<_> = vars
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    Masker::new(secrets_in(vars.iter().map(|(name, value)| (name.as_str(), value.as_str()))))
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

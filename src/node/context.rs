@@ -17,7 +17,7 @@ use crate::evidence::bundle::Bundle;
 use crate::evidence::host::Host;
 use crate::evidence::mode::Mode;
 use crate::evidence::redact::SiteValues;
-use crate::process::{self, Child, Command, Ended, Interrupt, Leases, find_program};
+use crate::process::{self, Child, Command, Ended, Interrupt, Leases, Masker, find_program};
 use crate::store::{EnvironmentSlot, Store};
 use crate::value::reference::{Piece, pieces};
 use crate::value::{Digest, Input, Reference, Text};
@@ -41,6 +41,8 @@ pub struct World {
     pub host: Host,
     /// What no evidence may hold.
     pub site: SiteValues,
+    /// What the environment holds that no log may show.
+    pub secrets: Masker,
     /// Takes what happens.
     pub events: Box<dyn Fn(Event) + Send + Sync>,
     /// Remembers children, for the run after one that was killed.
@@ -477,6 +479,6 @@ impl Context {
     /// The end of the node's log.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        process::tail(&self.log, TAIL_LINES, TAIL_BYTES)
+        process::tail_masked(&self.log, TAIL_LINES, TAIL_BYTES, &self.world.secrets)
     }
 }

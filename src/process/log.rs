@@ -1,10 +1,29 @@
 //! The end of a log, safe to show: bounded, readable, without control codes.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::mask::Masker;
+
+/// The log of a node's attempt, numbered from 1, in the node's directory of a run.
+#[must_use]
+pub fn of_attempt(dir: &Path, attempt: u32) -> PathBuf {
+    dir.join(if attempt <= 1 { "log".to_owned() } else { format!("log.{attempt}") })
+}
+
+/// The attempts that left a log in a node's directory of a run, in their order.
+#[must_use]
+pub fn attempts_in(dir: &Path) -> Vec<u32> {
+    let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let attempt = |name: &str| match name.strip_prefix("log")? {
+        "" => Some(1),
+        number => number.strip_prefix('.')?.parse().ok().filter(|attempt| *attempt > 1),
+    };
+    let mut attempts: Vec<u32> = names.filter_map(|name| attempt(name.to_str()?)).collect();
+    attempts.sort_unstable();
+    attempts
+}
 
 /// The last lines of a log, at most `max_lines` and `max_bytes` of UTF-8.
 ///
@@ -200,5 +219,19 @@ mod tests {
     fn a_missing_log_says_so() {
         let text = tail(Path::new("/no/such.log"), 5, 100);
         assert!(text.starts_with("(the log /no/such.log cannot be read: "), "{text}");
+    }
+
+    #[test]
+    fn the_first_log_has_no_number_and_attempts_are_in_their_order() {
+        let dir = tempfile::tempdir().unwrap();
+        for attempt in [10, 1, 2] {
+            fs::write(of_attempt(dir.path(), attempt), "").unwrap();
+        }
+        for other in ["log.1", "log.txt", "logs", "log.", "work"] {
+            fs::write(dir.path().join(other), "").unwrap();
+        }
+        assert_eq!(attempts_in(dir.path()), [1, 2, 10]);
+        assert_eq!(attempts_in(&dir.path().join("none")), [0; 0]);
+        assert!(dir.path().join("log.10").is_file());
     }
 }

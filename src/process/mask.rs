@@ -1,7 +1,11 @@
 //! Replacing secrets in text that is shown or kept, in the forms they turn up in.
 
+mod stream;
+
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
+
+pub use stream::MaskedStream;
 
 /// What stands in place of a secret.
 pub const MASK: &str = "***";
@@ -55,7 +59,7 @@ impl Masker {
     pub(super) fn mask_from(&self, text: &str, start: usize) -> String {
         let mut out = String::with_capacity(text.len() - start);
         let mut at = start;
-        for (from, to) in self.spans(text) {
+        for (from, to) in self.spans(text.as_bytes()) {
             if to <= at {
                 continue;
             }
@@ -74,13 +78,28 @@ impl Masker {
         self.forms.first().map_or(0, String::len)
     }
 
+    /// Whether it knows no secret.
+    fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// The first place from which on these bytes, with more behind them, may
+    /// be a secret; their end where there is none.
+    fn where_a_secret_may_begin(&self, bytes: &[u8]) -> usize {
+        let from = (bytes.len() + 1).saturating_sub(self.longest());
+        let begins = |at: &usize| {
+            let rest = &bytes[*at..];
+            self.forms.iter().any(|form| form.len() > rest.len() && form.as_bytes().starts_with(rest))
+        };
+        (from..bytes.len()).find(begins).unwrap_or(bytes.len())
+    }
+
     /// Where secrets stand, in order, overlapping ones joined.
-    fn spans(&self, text: &str) -> Vec<(usize, usize)> {
+    fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         let mut spans: Vec<(usize, usize)> = self
             .forms
             .iter()
-            .flat_map(|form| text.match_indices(form.as_str()))
-            .map(|(from, found)| (from, from + found.len()))
+            .flat_map(|form| every(form.as_bytes(), bytes).map(|from| (from, from + form.len())))
             .collect();
         spans.sort_unstable();
         let mut joined: Vec<(usize, usize)> = Vec::new();
@@ -92,6 +111,16 @@ impl Masker {
         }
         joined
     }
+}
+
+/// Every place of a form, also where it overlaps itself.
+fn every<'a>(form: &'a [u8], bytes: &'a [u8]) -> impl Iterator<Item = usize> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let found = next + memchr::memmem::find(bytes.get(next..)?, form)?;
+        next = found + 1;
+        Some(found)
+    })
 }
 
 fn add_forms(secret: &str, forms: &mut BTreeSet<String>) {

@@ -27,12 +27,12 @@ pub mod tree;
 pub mod usage;
 
 pub use child::{Child, Command, Containment, Stopper, run, spawn, spawn_within, this_executable};
-pub use environment::base_environment;
+pub use environment::{base_environment, secrets_in};
 pub use error::{RunError, SpawnError, SupervisorLost};
 pub use interrupt::{Haste, Interrupt, Interrupter, interrupt};
 pub use lease::{Held, LeaseError, Leases, NoLeases};
 pub use log::{tail, tail_masked};
-pub use mask::Masker;
+pub use mask::{MaskedStream, Masker};
 pub use port::{HeldPort, Listener, PortError, free_port, listeners_of, require_free};
 pub use probe::{ProbeError, find_program, output_of};
 pub use protocol::{Cause, Ended, Exit, NamedProcess};

@@ -8,6 +8,7 @@ mod change;
 pub mod explain;
 pub mod graph;
 mod line;
+pub mod log;
 mod plain;
 pub mod plan;
 pub mod status;

@@ -203,9 +203,14 @@ impl<'a> Scheduler<'a> {
             && self.walk.dag.dependencies(name).all(|(dependency, _)| self.walk.done.contains_key(dependency))
     }
 
+    /// What a node is given for the attempt that it is at.
+    fn context(&self, node: &PlannedNode) -> Context {
+        self.walk.context_of_attempt(node, self.attempt(&node.name))
+    }
+
     /// Takes an earlier result, or starts the node if it may start now.
     fn consider(&mut self, node: &PlannedNode, tasks: &mut JoinSet<Woken>) -> Result<(), RunError> {
-        let context = self.walk.context(node);
+        let context = self.context(node);
         let key = match self.walk.key(node, &context) {
             Ok(key) => key,
             Err(failure) => return self.fail(node, failure, tasks),

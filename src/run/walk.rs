@@ -13,6 +13,7 @@ use crate::dag::{Dag, Edge};
 use crate::event::Outcome;
 use crate::node::{Artifact, Class, Context, Failure, InputRecord, SubjectInputs, World};
 use crate::plan::{Plan, PlannedNode, Subject};
+use crate::process;
 use crate::value::Digest;
 
 /// A plan with what its nodes left so far.
@@ -68,13 +69,18 @@ impl<'a> Walk<'a> {
 
     /// What a node is given: what others left, its directories, no services.
     pub fn context(&self, node: &PlannedNode) -> Context {
+        self.context_of_attempt(node, 1)
+    }
+
+    /// Like [`Walk::context`], with the log of one of several attempts.
+    pub fn context_of_attempt(&self, node: &PlannedNode, attempt: u32) -> Context {
         let dir = self.run_dir.join(&node.name);
         Context {
             world: Arc::clone(&self.world),
             node: node.name.clone(),
             base: self.bases[node.file.path.as_path()].clone(),
             work: dir.join("work"),
-            log: dir.join("log"),
+            log: process::log::of_attempt(&dir, attempt),
             inputs: self.inputs(&node.name),
             services: BTreeMap::new(),
             deadline: None,

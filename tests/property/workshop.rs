@@ -161,6 +161,7 @@ impl<'a> Workshop<'a> {
             supervisor: PathBuf::from(env!("CARGO_BIN_EXE_orchestrate")),
             host: HOST.clone(),
             site: SiteValues::default(),
+            secrets: process::Masker::default(),
             events: Box::new(drop),
             cancelled: orchestrate::process::Interrupt::never(),
             run: format!("run-{}", self.runs),

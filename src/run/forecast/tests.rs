@@ -41,6 +41,7 @@ impl Scene {
             store: Store::open(&dir.path().join("store")).unwrap(),
             variables: BTreeMap::new(),
             site: SiteValues::default(),
+            secrets: crate::process::Masker::default(),
             supervisor: PathBuf::new(),
             host: runtime.block_on(crate::host::probe(&BTreeMap::new())),
             events: Box::new(drop),

@@ -47,7 +47,7 @@ impl Scheduler<'_> {
     fn replace(&mut self, service: &PlannedNode, attempt: &Attempt) {
         let record = self.failed(service, &attempt.failure);
         self.record(service, &record, Timestamp::now(), attempt.took);
-        let context = self.walk.context(service);
+        let context = self.context(service);
         let number = self.attempt(&service.name);
         note(&context.log, number, record.reason.as_deref().unwrap_or_default());
         let _ = fs::remove_dir_all(&context.work);

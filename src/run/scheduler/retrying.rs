@@ -98,7 +98,7 @@ impl Scheduler<'_> {
         record.key = *key;
         record.reason = record.reason.map(|reason| format!("{reason}; {why}"));
         self.record(node, &record, *started_at, *took);
-        let context = self.walk.context(node);
+        let context = self.context(node);
         note(&context.log, self.attempt(&node.name), record.reason.as_deref().unwrap_or_default());
         (self.walk.world.events)(Event::NodeRetried {
             node: node.name.clone(),

@@ -21,7 +21,7 @@ impl Scheduler<'_> {
         let mut needed = Vec::new();
         for name in self.walk.used_services(&node.name) {
             let service = &self.walk.plan.nodes[name];
-            let context = self.walk.context(service);
+            let context = self.context(service);
             make_dir(&context.work)?;
             needed.push(NeededService {
                 name: name.to_owned(),
