@@ -115,7 +115,7 @@ fn a_retry_is_told_by_explain_and_by_the_log() {
     let explained = scene.run(&["explain", "plan.yaml", "reader", "--set", "tell=two", "--json"]);
     let retried = json(&explained, "explain")["last"]["retried"].as_str().unwrap().to_owned();
     assert!(retried.contains("second is made again"), "{retried}");
-    let log = scene.run(&["logs", "reader"]);
+    let log = scene.run(&["logs", "reader", "--attempt", "1"]);
     assert!(log.stdout.starts_with("orchestrate: attempt 1 failed: "), "{}", log.stdout);
     let explained = scene.run(&["explain", "plan.yaml", "second"]);
     assert!(!explained.stdout.contains("retried"), "{}", explained.stdout);

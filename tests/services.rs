@@ -225,7 +225,7 @@ mod deaths {
              most 1 times; then warmup is tried again"
         );
         assert!(ended.stderr.lines().any(|line| line.starts_with("retried     warmup")), "{}", ended.stderr);
-        let log = scene.run(&["logs", "server"]).stdout;
+        let log = scene.run(&["logs", "server", "--attempt", "1"]).stdout;
         assert!(log.contains("orchestrate: attempt 1 failed: server exited with 9"), "{log}");
         scene.assert_nothing_runs();
     }

@@ -11,7 +11,7 @@ use super::teardown::{After, teardown};
 use crate::evidence::Measured;
 use crate::evidence::service::Service;
 use crate::node::{Context, Failure, LiveService, World};
-use crate::process::{self, Child, Ended, Stopper, SupervisorLost};
+use crate::process::{self, Child, Ended, Masker, Stopper, SupervisorLost};
 use crate::value::Digest;
 
 const TAIL_LINES: usize = 15;
@@ -58,7 +58,7 @@ impl RunningService {
             let ended = child.wait().await;
             world.leases.ended(&node, child.held());
             if !*stopping_seen.borrow() {
-                died_sender.send_replace(Some(death_of(&node, &log, &ended)));
+                died_sender.send_replace(Some(death_of(&world.secrets, &node, &log, &ended)));
             }
             ended
         });
@@ -111,17 +111,17 @@ impl RunningService {
 }
 
 pub(super) fn death(context: &Context, ended: &Result<Ended, SupervisorLost>) -> Failure {
-    death_of(&context.node, &context.log, ended)
+    death_of(&context.world.secrets, &context.node, &context.log, ended)
 }
 
 /// A server that ended although nobody stopped it.
-fn death_of(node: &str, log: &Path, ended: &Result<Ended, SupervisorLost>) -> Failure {
+fn death_of(secrets: &Masker, node: &str, log: &Path, ended: &Result<Ended, SupervisorLost>) -> Failure {
     let how = match ended {
         Ok(ended) => format!("{node} {}", was(&ended.exit.to_string())),
         Err(lost) => format!("{node} was lost: {lost}"),
     };
     Failure::failed(format!("{how}; its last lines say what it was doing"))
-        .with_log(process::tail(log, TAIL_LINES, TAIL_BYTES))
+        .with_log(process::tail_masked(log, TAIL_LINES, TAIL_BYTES, secrets))
 }
 
 /// "killed by SIGKILL" needs a verb, "exited with 1" has one.
