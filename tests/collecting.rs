@@ -32,12 +32,10 @@ fn thrice() -> Scene {
     scene
 }
 
+/// The runs, the oldest first.
 fn runs(scene: &Scene) -> Vec<String> {
-    let mut runs: Vec<_> = fs::read_dir(scene.path(".orchestrate/runs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    runs.sort();
+    let mut runs = scene.state().latest_runs(u32::MAX).unwrap();
+    runs.reverse();
     runs
 }
 

@@ -363,7 +363,7 @@ mod quiet {
         format!(
             "  {name}:
     run:
-      command: [sh, -c, 'pgrep -fc \"llama_server.py.*$(dirname $SIDE)\" >> $SIDE/servers; echo {name} >> $SIDE/ran; echo x > out']
+      command: [sh, -c, 'grep -ls [l]lama_server.py /proc/[0-9]*/cmdline | xargs grep -ls $(dirname $SIDE) | wc -l >> $SIDE/servers; echo {name} >> $SIDE/ran; echo x > out']
       outputs: {{out: out}}
       environment: {{SIDE: '${{env.SIDE}}', URL: '${{nodes.{server}.url}}'}}
       reuse: measurement
