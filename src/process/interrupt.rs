@@ -15,7 +15,7 @@ pub enum Haste {
 }
 
 /// Raises an interrupt.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Interrupter(watch::Sender<Haste>);
 
 /// What everybody who waits listens to.

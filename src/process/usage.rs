@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use super::tree::Process;
+
 /// Clock ticks a second in `/proc`, on every architecture that Linux is built
 /// for today.
 const TICKS_PER_SECOND: u64 = 100;
@@ -9,7 +11,8 @@ const TICKS_PER_SECOND: u64 = 100;
 /// What some processes have used since they began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Processor time in user and kernel mode, in milliseconds.
+    /// Processor time, with that of children that ended and were waited for,
+    /// in milliseconds.
     pub cpu_ms: u64,
     /// Bytes read: by calls, and from storage for mapped files. Stays 0 where
     /// the system does not show it.
@@ -17,24 +20,14 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The sum over some processes; one that is gone counts nothing.
+    /// The sum over some processes; what one has read that is gone counts nothing.
     #[must_use]
-    pub fn of(pids: impl IntoIterator<Item = u32>) -> Self {
-        pids.into_iter().fold(Self::default(), |sum, pid| Self {
-            cpu_ms: sum.cpu_ms + cpu_ms(pid).unwrap_or_default(),
-            read_bytes: sum.read_bytes + read_bytes(pid).unwrap_or_default(),
+    pub fn of(processes: &[Process]) -> Self {
+        processes.iter().fold(Self::default(), |sum, process| Self {
+            cpu_ms: sum.cpu_ms + process.cpu_ticks * 1000 / TICKS_PER_SECOND,
+            read_bytes: sum.read_bytes + read_bytes(process.identity.pid).unwrap_or_default(),
         })
     }
-}
-
-/// Fields 14 and 15 of `proc_pid_stat(5)`.
-fn cpu_ms(pid: u32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    // The program's name stands in parentheses and may itself hold spaces and parentheses.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut ticks = rest.split_ascii_whitespace().skip(11).map(str::parse::<u64>);
-    Some((ticks.next()?.ok()? + ticks.next()?.ok()?) * 1000 / TICKS_PER_SECOND)
 }
 
 /// `rchar` and `read_bytes` of `proc_pid_io(5)`.
@@ -50,13 +43,13 @@ mod tests {
 
     #[test]
     fn work_shows_in_what_a_process_has_used() {
-        let me = std::process::id();
-        let before = Usage::of([me]);
+        let mine = || Usage::of(Process::read(std::process::id()).as_slice());
+        let before = mine();
         let mut sum = 0_u64;
-        while Usage::of([me]).cpu_ms == before.cpu_ms {
+        while mine().cpu_ms == before.cpu_ms {
             sum = (0..10_000_000).fold(sum, |sum: u64, n| std::hint::black_box(sum.wrapping_add(n)));
         }
-        assert!(Usage::of([me]).cpu_ms > before.cpu_ms);
-        assert_eq!(Usage::of([u32::MAX]), Usage::default());
+        assert!(mine().cpu_ms > before.cpu_ms);
+        assert_eq!(Usage::of(&[]), Usage::default());
     }
 }

@@ -72,11 +72,6 @@ impl Slot {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Whether the server was started and not stopped.
-    pub async fn is_running(&self) -> bool {
-        matches!(*self.running.lock().await, Running::Yes(_))
-    }
-
     /// Stops the server if it runs. The answer says how it ended, or nothing
     /// if it was never started.
     pub async fn stop(&self) -> Option<Stopped> {

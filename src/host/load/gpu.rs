@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
-use std::time::Duration;
 
 use crate::evidence::Measured;
 use crate::evidence::host::Gpus;
 use crate::evidence::quiet::{GpuUse, Spread};
+use crate::host::PROBE;
 use crate::process::{output_of, tree};
-
-const ANSWER: Duration = Duration::from_secs(10);
 
 /// Asks the driver, if the machine has a GPU.
 pub(super) async fn ask(gpus: &Gpus, variables: &BTreeMap<String, String>) -> Measured<GpuUse> {
@@ -19,8 +17,7 @@ pub(super) async fn ask(gpus: &Gpus, variables: &BTreeMap<String, String>) -> Me
     let format = "--format=csv,noheader,nounits";
     let load = ["nvidia-smi", "--query-gpu=utilization.gpu,clocks.sm", format];
     let users = ["nvidia-smi", "--query-compute-apps=pid", format];
-    let (load, users) =
-        tokio::join!(output_of(&load, variables, ANSWER), output_of(&users, variables, ANSWER));
+    let (load, users) = tokio::join!(output_of(&load, variables, PROBE), output_of(&users, variables, PROBE));
     match (load, users) {
         (Ok(load), Ok(users)) => match load.lines().map(numbers).collect::<Option<Vec<_>>>() {
             Some(load) => Measured::Value(in_use(&load, &users, &own_processes(), exists)),

@@ -64,10 +64,9 @@ impl<'a> Life<'a> {
 
 impl Signs {
     fn of(log: &Path, supervisor: u32) -> Self {
-        let family = tree::descendants(supervisor);
         Self {
             log_bytes: fs::metadata(log).map_or(0, |found| found.len()),
-            usage: Usage::of(family.iter().map(|process| process.identity.pid)),
+            usage: Usage::of(&tree::descendants(supervisor)),
         }
     }
 

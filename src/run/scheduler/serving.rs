@@ -42,9 +42,9 @@ impl Scheduler<'_> {
         }
         let slot = Arc::clone(&self.services[name]);
         let node = &self.walk.plan.nodes[name];
-        let running = slot.is_running().await;
         let started = Timestamp::now();
         let stopped = slot.stop().await.or_else(|| self.paused.remove(name));
+        let ran = stopped.is_some();
         let its_own = stopped.as_ref().and_then(|stopped| stopped.evidence);
         let evidence = its_own.or_else(|| self.walk.proof_of(name));
         let outputs = self.walk.armed(name).map(|record| record.outputs).unwrap_or_default();
@@ -58,9 +58,9 @@ impl Scheduler<'_> {
             }
             None => (Outcome::Skipped, Some("not started: no node that uses it ran".to_owned()), None),
         };
-        if running && let Some(context) = failure.is_none().then(|| self.walk.context(node)) {
+        if ran && failure.is_none() {
             // A server that ended well leaves only its log.
-            let _ = fs::remove_dir_all(context.work);
+            let _ = fs::remove_dir_all(self.walk.context(node).work);
         }
         self.resources.give_back(name);
         self.look_at_held();
